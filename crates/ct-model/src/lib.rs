@@ -1,0 +1,15 @@
+//! The run domain: run headers, trajectory documents, their conversion from eval logs, filters, sampling, prices.
+//!
+//! Nothing here opens a file, a socket or a database, and nothing reads the clock or the environment: every function
+//! takes values (or an already opened [`ct_log`] reader) and returns values.
+
+mod id;
+mod run;
+mod trajectory;
+
+pub use id::{IdError, RunId, TrajectoryId};
+pub use run::{Comment, Producer, RunHeader};
+pub use trajectory::{
+    ActionSummary, Environment, MainTask, MonitorSummary, ModelUsage, RoleCost, SampleError, SampleRange, SideTask,
+    TaskRole, TaskScore, Timing, TrajectoryDocument,
+};

@@ -1,0 +1,2 @@
+//! The `ct` program.
+fn main() {}
