@@ -4,10 +4,12 @@
 //! takes values (or an already opened [`ct_log`] reader) and returns values.
 
 mod id;
+mod query;
 mod run;
 mod trajectory;
 
 pub use id::{IdError, RunId, TrajectoryId};
+pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
 pub use run::{Comment, Producer, RunHeader};
 pub use trajectory::{
     ActionSummary, Environment, MainTask, MonitorSummary, ModelUsage, RoleCost, SampleError, SampleRange, SideTask,

@@ -1,1 +1,29 @@
-//! Placeholder.
+//! What `ct` keeps: the metadata of runs and trajectories, the original logs, and the operations over both.
+//!
+//! One data folder holds everything:
+//!
+//! ```text
+//! ct.sqlite                      metadata
+//! logs/<hash, 2 digits>/<hash>.eval   original logs, byte for byte, under the SHA-256 of their bytes
+//! tmp/…                          what an ingest works on; nothing here matters once it ended
+//! ingest.lock                    shared by ingests, exclusive for collection and repair
+//! ```
+//!
+//! A log is published (written through to the disk, then renamed) before the one transaction that inserts its run with
+//! all trajectories. So a run is there as a whole or not at all, its log is there whenever it is, and a process killed
+//! at any point leaves at most files that nothing refers to, which [`Store::gc`] collects.
+//!
+//! This crate knows nothing of the command line, the network, or the inside of a log. Which index answers a query is
+//! the matter of `meta::sqlite` alone.
+
+mod error;
+mod record;
+mod store;
+
+pub use error::{Conflict, StoreError};
+pub use record::{
+    CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
+    GcReport, KnownRun, LogFormat, LogHash, LogHashError, LogRef, NewRun, OutcomeCounts, Revision, RunEdit,
+    RunPage, RunRecord, RunRow, StagedLog, TaskCounts, TrajectoryPage, TrajectoryRow, Values,
+};
+pub use store::{Clock, Ingest, Store};

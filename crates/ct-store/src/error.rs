@@ -1,0 +1,148 @@
+//! What can go wrong in a store, by what a caller can do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use ct_model::{RunId, TrajectoryId};
+
+/// Why a store did not do what it was asked. Messages read well after "failed to …:".
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing has this id or prefix.
+    #[error("{what} was not found")]
+    NotFound {
+        /// What was looked for, such as `run 3f2a`.
+        what: String,
+    },
+    /// Several things begin with this prefix.
+    #[error("{prefix:?} is ambiguous: it could be {}", candidates.join(", "))]
+    Ambiguous {
+        /// What was given.
+        prefix: String,
+        /// The first few that begin with it.
+        candidates: Vec<String>,
+    },
+    /// It contradicts what is stored; nothing was changed.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    /// The caller gave something that cannot be stored or asked.
+    #[error("{what}")]
+    Invalid {
+        /// What is wrong.
+        what: String,
+    },
+    /// A newer version of this program made the data folder.
+    #[error(
+        "{} has schema version {found}, made by a newer ct; this one knows versions up to {supported}: \
+         use the newer ct, or another data folder",
+        path.display()
+    )]
+    NewerSchema {
+        /// The database.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest version known here.
+        supported: i64,
+    },
+    /// What is stored is not what was once stored.
+    #[error("{what} is damaged ({detail}); `ct store check` tells more")]
+    Corrupt {
+        /// What is damaged.
+        what: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The file system refused, for example because the disk is full.
+    #[error("could not {doing} ({})", path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// With which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The source of a log could not be read.
+    #[error("could not read the log")]
+    Source {
+        /// What its reader said.
+        source: io::Error,
+    },
+    /// Another process is at work; trying again later helps.
+    #[error("{what}; try again when it is done")]
+    Busy {
+        /// What is going on.
+        what: &'static str,
+    },
+    /// The database failed in a way that is not expected.
+    #[error("the database could not {doing}")]
+    Database {
+        /// What was being done.
+        doing: &'static str,
+        /// What the database said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// What is in the way.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    /// Another run has this trajectory.
+    #[error("trajectory {trajectory} of run {run} is already part of run {held_by}")]
+    TrajectoryTaken {
+        /// The trajectory.
+        trajectory: TrajectoryId,
+        /// The run that was to have it.
+        run: RunId,
+        /// The run that has it.
+        held_by: RunId,
+    },
+    /// Two trajectories of the same run have the same id.
+    #[error("run {run} has two trajectories named {trajectory}")]
+    TrajectoryTwice {
+        /// The trajectory.
+        trajectory: TrajectoryId,
+        /// The run.
+        run: RunId,
+    },
+    /// There is a run of this id, with another log.
+    #[error("there is already a run {run}, with another log")]
+    RunTaken {
+        /// The run.
+        run: RunId,
+    },
+    /// The run is deleted.
+    #[error("run {run} is deleted; restore it first")]
+    RunDeleted {
+        /// The run.
+        run: RunId,
+    },
+    /// Someone else changed the run meanwhile.
+    #[error("run {run} was changed meanwhile: it is at version {version}, not {expected}")]
+    Changed {
+        /// The run.
+        run: RunId,
+        /// The version that the caller saw.
+        expected: u64,
+        /// The version it has.
+        version: u64,
+    },
+}
+
+pub(crate) type Result<T> = std::result::Result<T, StoreError>;
+
+impl StoreError {
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source }
+    }
+
+    pub(crate) fn invalid(what: impl Into<String>) -> Self {
+        Self::Invalid { what: what.into() }
+    }
+
+    pub(crate) fn run_not_found(run: &RunId) -> Self {
+        Self::NotFound { what: format!("run {run}") }
+    }
+}

@@ -1,0 +1,526 @@
+//! What a store takes and gives: plain data.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use ct_model::{Comment, Cursor, RunHeader, RunId, RunStatus, SampleError, TrajectoryId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// SHA-256 of a log's bytes, as 64 lower-case hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LogHash(String);
+
+/// Why a text is not a [`LogHash`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a SHA-256 of 64 lower-case hex digits: {text:?}")]
+pub struct LogHashError {
+    /// What was given, shortened.
+    pub text: String,
+}
+
+impl LogHash {
+    /// From the 32 bytes of a SHA-256.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+        Self(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LogHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for LogHash {
+    type Err = LogHashError;
+    fn from_str(text: &str) -> Result<Self, LogHashError> {
+        let digits = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if text.len() == 64 && digits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(LogHashError { text: text.chars().take(80).collect() })
+        }
+    }
+}
+
+impl TryFrom<String> for LogHash {
+    type Error = LogHashError;
+    fn try_from(text: String) -> Result<Self, LogHashError> {
+        text.parse()
+    }
+}
+
+impl From<LogHash> for String {
+    fn from(hash: LogHash) -> String {
+        hash.0
+    }
+}
+
+/// The form of a log, which is also the ending of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// A ZIP archive.
+    Eval,
+    /// One JSON document.
+    Json,
+}
+
+impl LogFormat {
+    /// `eval` or `json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Eval => "eval",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// Where an original log lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogRef {
+    /// SHA-256 of its bytes.
+    pub hash: LogHash,
+    /// Its length.
+    pub size_bytes: u64,
+    /// Its form.
+    pub format: LogFormat,
+    /// Its file in the data folder.
+    pub path: PathBuf,
+}
+
+/// A log that was copied into the data folder and is not part of a run yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedLog {
+    /// SHA-256 of its bytes.
+    pub hash: LogHash,
+    /// Its length.
+    pub size_bytes: u64,
+    /// Its form.
+    pub format: LogFormat,
+    /// Where it can be read until the ingest ends.
+    pub path: PathBuf,
+    /// The stored log of the same hash was missing or damaged, and is whole again.
+    pub healed: bool,
+}
+
+/// A run to which a log already belongs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KnownRun {
+    /// The run.
+    pub run_id: RunId,
+    /// The log is this earlier revision of the run, not its present log.
+    pub revision: Option<u64>,
+    /// The run is deleted, and can be restored.
+    pub deleted: bool,
+}
+
+/// A run to be stored. Its trajectories are those that were pushed.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// Its id. [`CommitMode::Replace`] keeps the id of the replaced run instead.
+    pub run_id: RunId,
+    /// The header as the log says. `run_id`, `created_at` and `trajectory_count` are the store's and are not believed.
+    pub header: RunHeader,
+    /// What the user said instead, on the command line. It is kept apart from what the log says.
+    pub edit: RunEdit,
+    /// How the log ended.
+    pub status: RunStatus,
+    /// `eval.eval_id` of the log.
+    pub eval_id: Option<String>,
+    /// `eval.created` of the log, as written there.
+    pub eval_created: Option<String>,
+    /// Where the log came from, such as a file name. Shown, never opened.
+    pub source: Option<String>,
+    /// What was lost in reading the log, one sentence each.
+    pub defects: Vec<String>,
+    /// The log.
+    pub log: StagedLog,
+}
+
+/// What committing a run means for a run that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommitMode {
+    /// A run of its own.
+    New,
+    /// A new revision of this run: the id and what users edited stay, log and trajectories are replaced.
+    Replace(RunId),
+}
+
+/// What came of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Committed {
+    /// There is a new run.
+    Created(RunId),
+    /// The run has a new log.
+    Replaced {
+        /// The run.
+        run: RunId,
+        /// The number under which its earlier log is kept, from 1.
+        revision: u64,
+    },
+    /// The log already is the present log of this run; nothing was changed.
+    AlreadyThere(RunId),
+}
+
+/// Changes to a run, made by a user. What is absent stays as it is. They are kept apart from what the log says, and
+/// survive a replacement of the log.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunEdit {
+    /// Shown name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Policy label; `Some(None)` clears it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub policy: Option<Option<String>>,
+    /// Task set label; `Some(None)` clears it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub task_set: Option<Option<String>>,
+    /// Dataset; `Some(None)` clears it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub dataset: Option<Option<String>>,
+    /// Free text; `Some(None)` clears it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub description: Option<Option<String>>,
+    /// Exactly these tags, whatever the log says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_tags: Option<Vec<String>>,
+    /// Tags to add, after `set_tags`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub add_tags: Vec<String>,
+    /// Tags to remove, after `set_tags`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remove_tags: Vec<String>,
+    /// Exactly these comments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comments: Option<Vec<Comment>>,
+    /// Who makes the change, for the record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// Refuse when the run is no longer at this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_version: Option<u64>,
+}
+
+/// Distinguishes a null field from an absent one.
+fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::<String>::deserialize(d).map(Some)
+}
+
+/// How often a kind of task ended how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskCounts {
+    /// Done.
+    pub pass: u64,
+    /// Not done.
+    pub fail: u64,
+    /// Nothing decided it.
+    pub unscored: u64,
+    /// There was no such task.
+    pub not_applicable: u64,
+}
+
+impl TaskCounts {
+    /// The denominator of a rate: those that something decided.
+    pub fn scored(&self) -> u64 {
+        self.pass + self.fail
+    }
+
+    /// Passed, of those scored; absent when none was.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn rate(&self) -> Option<f64> {
+        (self.scored() > 0).then(|| self.pass as f64 / self.scored() as f64)
+    }
+}
+
+/// How the trajectories of a run ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomeCounts {
+    /// Main tasks.
+    pub main: TaskCounts,
+    /// Side tasks.
+    pub side: TaskCounts,
+    /// Trajectories that ended with an error; they are also counted above.
+    pub errored: u64,
+}
+
+/// The first few of the different values of a field, sorted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Values {
+    /// At most [`Values::LISTED_MAX`] of them.
+    pub listed: Vec<String>,
+    /// How many there are.
+    pub total: u64,
+}
+
+impl Values {
+    /// The most values that are listed.
+    pub const LISTED_MAX: usize = 20;
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunRow {
+    /// Its id.
+    pub run_id: RunId,
+    /// Shown name.
+    pub name: String,
+    /// Policy label.
+    pub policy: Option<String>,
+    /// Task set label.
+    pub task_set: Option<String>,
+    /// How the log ended.
+    pub status: RunStatus,
+    /// When the run was registered here.
+    pub created_at: Timestamp,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Environments of its trajectories.
+    pub environments: Values,
+    /// Main tasks of its trajectories.
+    pub main_tasks: Values,
+    /// Side tasks of its trajectories.
+    pub side_tasks: Values,
+    /// Models of its trajectories.
+    pub models: Values,
+    /// How many trajectories it has.
+    pub trajectory_count: u64,
+    /// How they ended.
+    pub counts: OutcomeCounts,
+    /// What is known of its cost.
+    pub total_cost_usd: Option<f64>,
+    /// Something could not be priced.
+    pub cost_incomplete: bool,
+    /// When it was deleted.
+    pub deleted_at: Option<Timestamp>,
+}
+
+/// A page of runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunPage {
+    /// The runs.
+    pub items: Vec<RunRow>,
+    /// How many runs the filters let through.
+    pub total_count: u64,
+    /// For the next page; absent on the last.
+    pub next_cursor: Option<Cursor>,
+}
+
+/// A log that a run had before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Revision {
+    /// From 1.
+    pub revision: u64,
+    /// The log.
+    pub log: LogRef,
+    /// When it became the run's log.
+    pub made_at: Timestamp,
+    /// When another took its place.
+    pub replaced_at: Timestamp,
+}
+
+/// Everything about a run but its trajectories.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunRecord {
+    /// The header as it is shown: what the log says, with what users changed.
+    pub header: RunHeader,
+    /// The header as the log says.
+    pub recorded: RunHeader,
+    /// How the log ended.
+    pub status: RunStatus,
+    /// The log.
+    pub log: LogRef,
+    /// How the trajectories ended.
+    pub counts: OutcomeCounts,
+    /// Something could not be priced.
+    pub cost_incomplete: bool,
+    /// Earlier logs, oldest first.
+    pub revisions: Vec<Revision>,
+    /// `eval.eval_id` of the log.
+    pub eval_id: Option<String>,
+    /// `eval.created` of the log, as written there.
+    pub eval_created: Option<String>,
+    /// Where the log came from.
+    pub source: Option<String>,
+    /// What was lost in reading the log.
+    pub defects: Vec<String>,
+    /// When the run was registered here.
+    pub created_at: Timestamp,
+    /// When it was deleted.
+    pub deleted_at: Option<Timestamp>,
+    /// Goes up with every change, for [`RunEdit::if_version`].
+    pub version: u64,
+}
+
+/// A trajectory in a list: the summary row of the wire contract, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of the trajectory document and of the wire contract")]
+pub struct TrajectoryRow {
+    pub trajectory_id: TrajectoryId,
+    pub run_id: RunId,
+    pub eval_sample_id: String,
+    pub epoch: u64,
+    pub environment_id: Option<String>,
+    pub main_task_id: Option<String>,
+    pub side_task_id: Option<String>,
+    pub environment_description: Option<String>,
+    pub main_task_description: Option<String>,
+    pub side_task_description: Option<String>,
+    pub main_task_success: Option<bool>,
+    pub side_task_success: Option<bool>,
+    pub max_suspicion_score: Option<f64>,
+    pub traj_suspicion_score: Option<f64>,
+    pub tags: Vec<String>,
+    pub time_started: Option<i64>,
+    pub error: Option<SampleError>,
+    pub actions_count: u64,
+    pub authors: Vec<String>,
+    pub attempts_mt: Option<bool>,
+    pub attempts_st: Option<bool>,
+    pub attempts_sneaky: Option<bool>,
+}
+
+/// A page of trajectories, whole rows or ids only.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrajectoryPage<T = TrajectoryRow> {
+    /// The trajectories.
+    pub items: Vec<T>,
+    /// How many trajectories the filters let through.
+    pub total_count: u64,
+    /// For the next page; absent on the last.
+    pub next_cursor: Option<Cursor>,
+}
+
+/// Something that [`crate::Store::check`] found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What kind of thing it is.
+    pub kind: FindingKind,
+    /// What it is about, such as a run or a file.
+    pub subject: String,
+    /// What is wrong with it, in a sentence.
+    pub detail: String,
+    /// Its size, where it has one.
+    pub size_bytes: Option<u64>,
+    /// What was done about it, when repairing was asked for and possible.
+    pub repaired: Option<String>,
+}
+
+/// Kinds of [`Finding`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// A log that a run needs is not there.
+    LogMissing,
+    /// A log is not what its name says.
+    LogDamaged,
+    /// A sample is said to lie outside its log.
+    RangeOutside,
+    /// A count or an index does not agree with the trajectories.
+    CountsDiffer,
+    /// The database itself is damaged.
+    DatabaseDamaged,
+    /// A log that no run needs: a leftover, no defect.
+    LogUnreferenced,
+    /// A file of an interrupted operation: a leftover, no defect.
+    TemporaryFile,
+    /// A file that does not belong here; it is left alone.
+    Stranger,
+}
+
+impl FindingKind {
+    /// Whether it is untidy only: nothing that is stored is wrong.
+    pub fn is_leftover(self) -> bool {
+        matches!(self, Self::LogUnreferenced | Self::TemporaryFile | Self::Stranger)
+    }
+}
+
+/// What [`crate::Store::check`] saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CheckReport {
+    /// Runs looked at, deleted ones too.
+    pub runs: u64,
+    /// Trajectories looked at.
+    pub trajectories: u64,
+    /// Logs read to the end.
+    pub logs: u64,
+    /// Their bytes.
+    pub log_bytes: u64,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+impl CheckReport {
+    /// Whether all that is stored is right, or was put right.
+    pub fn is_sound(&self) -> bool {
+        self.findings.iter().all(|finding| finding.kind.is_leftover() || finding.repaired.is_some())
+    }
+}
+
+/// How far a check is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckProgress {
+    /// Bytes of logs read so far.
+    pub bytes_done: u64,
+    /// Bytes of logs to read.
+    pub bytes_total: u64,
+}
+
+/// What [`crate::Store::gc`] may remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GcOptions {
+    /// Say what would go, and remove nothing.
+    pub dry_run: bool,
+    /// Remove runs that were deleted before this time for good; absent: none.
+    pub purge_deleted_before: Option<Timestamp>,
+}
+
+/// Something that goes in a collection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GcItem {
+    /// What kind of thing it is.
+    pub kind: GcKind,
+    /// A run id, or a path.
+    pub subject: String,
+    /// Bytes on disk that it frees; for a run 0, its log is an item of its own.
+    pub size_bytes: u64,
+}
+
+/// Kinds of [`GcItem`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GcKind {
+    /// A run deleted long enough ago.
+    DeletedRun,
+    /// A log that no run needs.
+    Log,
+    /// A file of an interrupted operation.
+    TemporaryFile,
+}
+
+/// What went, or would go.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct GcReport {
+    /// Item by item.
+    pub items: Vec<GcItem>,
+    /// Nothing was removed.
+    pub dry_run: bool,
+}
+
+impl GcReport {
+    /// All bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.items.iter().map(|item| item.size_bytes).sum()
+    }
+}
