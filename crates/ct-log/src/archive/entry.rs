@@ -1,0 +1,187 @@
+//! One member: its local header, its data, and the check of both.
+
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+
+use super::{
+    ArchiveError, Entry, FLAG_ENCRYPTED, LOCAL_HEADER_BYTES, LOCAL_SIGNATURE, MemberProblem, method, u16_at,
+};
+use crate::Limits;
+use crate::source::Source;
+
+/// Bytes of a local header's extra field that one ranged read allows for. Inspect writes 20 at most.
+const EXTRA_SLACK_BYTES: u64 = 256;
+/// Bytes read ahead of a deflate decoder.
+const DEFLATE_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Where some inflated bytes lie in a file, and how to check them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRange {
+    /// See [`method`].
+    pub method: u16,
+    /// Offset of the first data byte.
+    pub start: u64,
+    /// Bytes in the file.
+    pub compressed_size: u64,
+    /// Bytes inflated.
+    pub uncompressed_size: u64,
+    /// CRC-32 of the inflated bytes.
+    pub crc32: u32,
+}
+
+/// Reads a local header and hands out the data behind it, in one request unless the header is unusually long.
+pub(super) fn open_data(
+    source: &Arc<dyn Source>,
+    entry: &Entry,
+) -> Result<(u64, Box<dyn Read + Send>), ArchiveError> {
+    let name_slack = entry.name.len() as u64 + EXTRA_SLACK_BYTES;
+    let wanted = LOCAL_HEADER_BYTES + name_slack + entry.compressed_size;
+    let available = source.size_bytes().saturating_sub(entry.header_offset);
+    let mut stream = Arc::clone(source).stream(entry.header_offset, wanted.min(available))?;
+
+    let mut header = [0; LOCAL_HEADER_BYTES as usize];
+    stream.read_exact(&mut header).map_err(|e| torn_or_io(entry, e))?;
+    if !header.starts_with(LOCAL_SIGNATURE) {
+        return Err(problem(entry, MemberProblem::NoHeader));
+    }
+    let names = u64::from(u16_at(&header, 26)) + u64::from(u16_at(&header, 28));
+    let start = entry.header_offset + LOCAL_HEADER_BYTES + names;
+    if start + entry.compressed_size > source.size_bytes() {
+        return Err(problem(entry, MemberProblem::Torn));
+    }
+    if names > name_slack {
+        stream = Arc::clone(source).stream(start, entry.compressed_size)?;
+    } else {
+        io::copy(&mut (&mut stream).take(names), &mut io::sink()).map_err(|e| torn_or_io(entry, e))?;
+    }
+    Ok((start, Box::new(FromSource(stream.take(entry.compressed_size)))))
+}
+
+/// Marks errors of the source, so that they are told apart from a decoder's.
+struct FromSource<R>(R);
+
+impl<R: Read> Read for FromSource<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|e| io::Error::new(e.kind(), ArchiveError::Io(e)))
+    }
+}
+
+fn problem(entry: &Entry, problem: MemberProblem) -> ArchiveError {
+    ArchiveError::Member { name: entry.name.clone(), offset: entry.header_offset, problem }
+}
+
+fn torn_or_io(entry: &Entry, error: io::Error) -> ArchiveError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => problem(entry, MemberProblem::Torn),
+        _ => ArchiveError::Io(error),
+    }
+}
+
+enum Decoder {
+    Stored(Box<dyn Read + Send>),
+    Deflate(flate2::bufread::DeflateDecoder<BufReader<Box<dyn Read + Send>>>),
+    Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<Box<dyn Read + Send>>>>),
+}
+
+/// Inflates a member. Its end is an error unless size and CRC are as declared.
+pub struct EntryReader {
+    decoder: Decoder,
+    entry: Entry,
+    start: u64,
+    hasher: crc32fast::Hasher,
+    produced: u64,
+    checked: bool,
+}
+
+impl EntryReader {
+    pub(super) fn open(
+        source: &Arc<dyn Source>,
+        entry: &Entry,
+        limits: &Limits,
+    ) -> Result<Self, ArchiveError> {
+        if entry.flags & FLAG_ENCRYPTED != 0 {
+            return Err(problem(entry, MemberProblem::Encrypted));
+        }
+        let (start, data) = open_data(source, entry)?;
+        let decoder = match entry.method {
+            method::STORED => Decoder::Stored(data),
+            method::DEFLATE => Decoder::Deflate(flate2::bufread::DeflateDecoder::new(
+                BufReader::with_capacity(DEFLATE_BUFFER_BYTES, data),
+            )),
+            method::ZSTD => {
+                let mut decoder = zstd::stream::read::Decoder::new(data)?;
+                decoder.window_log_max(limits.zstd_window_log_max)?;
+                Decoder::Zstd(Box::new(decoder))
+            }
+            other => return Err(problem(entry, MemberProblem::Method(other))),
+        };
+        Ok(Self {
+            decoder,
+            entry: entry.clone(),
+            start,
+            hasher: crc32fast::Hasher::new(),
+            produced: 0,
+            checked: false,
+        })
+    }
+
+    /// Where the member's bytes lie.
+    pub fn stored_range(&self) -> StoredRange {
+        StoredRange {
+            method: self.entry.method,
+            start: self.start,
+            compressed_size: self.entry.compressed_size,
+            uncompressed_size: self.entry.uncompressed_size,
+            crc32: self.entry.crc32,
+        }
+    }
+
+    fn fail(&self, found: MemberProblem) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, problem(&self.entry, found))
+    }
+
+    /// An error of the decoder means damaged data, unless the source itself failed.
+    fn decode_error(&self, error: io::Error, codec: &'static str) -> io::Error {
+        match error.get_ref() {
+            Some(inner) if inner.is::<ArchiveError>() => error,
+            _ => self.fail(MemberProblem::Damaged(codec)),
+        }
+    }
+
+    fn check_end(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.checked, true) {
+            return Ok(());
+        }
+        if self.produced != self.entry.uncompressed_size {
+            return Err(self
+                .fail(MemberProblem::Size { declared: self.entry.uncompressed_size, found: self.produced }));
+        }
+        let found = self.hasher.clone().finalize();
+        if found != self.entry.crc32 {
+            return Err(self.fail(MemberProblem::Crc { stored: self.entry.crc32, found }));
+        }
+        Ok(())
+    }
+}
+
+impl Read for EntryReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (result, codec) = match &mut self.decoder {
+            Decoder::Stored(data) => (data.read(buffer), "stored"),
+            Decoder::Deflate(decoder) => (decoder.read(buffer), "deflate"),
+            Decoder::Zstd(decoder) => (decoder.read(buffer), "zstd"),
+        };
+        let n = result.map_err(|e| self.decode_error(e, codec))?;
+        if n == 0 && !buffer.is_empty() {
+            self.check_end()?;
+            return Ok(0);
+        }
+        self.hasher.update(&buffer[..n]);
+        self.produced += n as u64;
+        if self.produced > self.entry.uncompressed_size {
+            return Err(self
+                .fail(MemberProblem::Size { declared: self.entry.uncompressed_size, found: self.produced }));
+        }
+        Ok(n)
+    }
+}

@@ -1,0 +1,100 @@
+//! Summary rows: one small object per sample, enough for a list.
+
+use std::collections::HashMap;
+
+use super::archive_log::numbered;
+use super::{LogError, SampleEntry};
+use crate::archive::Archive;
+use crate::format::{JOURNAL_SUMMARIES, SUMMARIES};
+use crate::json::{self, JsonError, Reader};
+
+/// Bytes of one row. Writers thin rows to some kilobytes; old ones kept whole inputs.
+const ROW_BYTES_MAX: usize = 64 << 20;
+
+/// A summary row as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryRow {
+    /// The sample's id as text.
+    pub id: String,
+    /// Counts from 1.
+    pub epoch: u64,
+    /// The row's JSON.
+    pub raw: Vec<u8>,
+}
+
+impl SummaryRow {
+    /// Whether the row is about this sample.
+    pub fn is_of(&self, sample: &SampleEntry) -> bool {
+        self.id == sample.id && self.epoch == sample.epoch
+    }
+}
+
+/// Hands out rows from `summaries.json`, else from the journal. Two passes over these small members instead of keeping
+/// them: the first finds the last row of each sample.
+pub(super) fn read<E: From<LogError>>(
+    archive: &Archive,
+    f: &mut dyn FnMut(SummaryRow) -> Result<(), E>,
+) -> Result<(), E> {
+    let members: Vec<usize> = match archive.entries().iter().rposition(|e| e.name == SUMMARIES) {
+        Some(index) => vec![index],
+        None => numbered(archive, JOURNAL_SUMMARIES).into_iter().map(|(_, index)| index).collect(),
+    };
+    let mut last: HashMap<(String, u64), usize> = HashMap::new();
+    let mut n = 0;
+    each(archive, &members, &mut |row| {
+        last.insert((row.id, row.epoch), n);
+        n += 1;
+        Ok::<_, LogError>(())
+    })?;
+    n = 0;
+    each(archive, &members, &mut |row| {
+        let current = last.get(&(row.id.clone(), row.epoch)) == Some(&n);
+        n += 1;
+        if current { f(row) } else { Ok(()) }
+    })
+}
+
+fn each<E: From<LogError>>(
+    archive: &Archive,
+    members: &[usize],
+    f: &mut dyn FnMut(SummaryRow) -> Result<(), E>,
+) -> Result<(), E> {
+    for &member in members {
+        let entry = &archive.entries()[member];
+        let reader = archive.read(entry).map_err(LogError::from)?;
+        let mut failed = None;
+        let walked = Reader::new(reader).array(|_, r| {
+            let Some(raw) = r.raw(ROW_BYTES_MAX)? else { return Ok(()) };
+            let Some((id, epoch)) = key(&raw) else { return Ok(()) };
+            f(SummaryRow { id, epoch, raw }).map_err(|e| {
+                failed = Some(e);
+                JsonError::UnexpectedEnd { offset: 0 }
+            })
+        });
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        walked.map_err(|e| LogError::json(&entry.name, e))?;
+    }
+    Ok(())
+}
+
+/// Id as text and epoch of a row.
+fn key(raw: &[u8]) -> Option<(String, u64)> {
+    let (mut id, mut epoch) = (None, None);
+    Reader::with_window(raw, 4096)
+        .object(|key, r| {
+            match key {
+                "id" => id = r.raw(json::KEY_BYTES_MAX)?,
+                "epoch" => epoch = r.number()?,
+                _ => {}
+            }
+            Ok::<_, JsonError>(())
+        })
+        .ok()?;
+    let id = match json::parse(&id?).ok()? {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    Some((id, epoch? as u64))
+}
