@@ -9,6 +9,7 @@ pub mod json;
 mod limits;
 mod read;
 pub mod source;
+pub mod write;
 
 pub use archive::StoredRange;
 pub use defect::{Defect, DefectKind};
