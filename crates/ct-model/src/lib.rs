@@ -3,12 +3,17 @@
 //! Nothing here opens a file, a socket or a database, and nothing reads the clock or the environment: every function
 //! takes values (or an already opened [`ct_log`] reader) and returns values.
 
+mod filter;
 mod id;
+mod price;
 mod query;
 mod run;
+pub mod sampling;
 mod trajectory;
 
+pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{IdError, RunId, TrajectoryId};
+pub use price::{PriceError, PriceTable, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
 pub use run::{Comment, Producer, RunHeader};
 pub use trajectory::{
