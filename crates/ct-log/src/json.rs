@@ -94,6 +94,8 @@ pub struct Reader<R> {
     /// Document offset of `window[0]`.
     base: u64,
     depth: usize,
+    /// Offset behind the last opening bracket or comma that [`Reader::object`] or [`Reader::array`] consumed.
+    member_start: u64,
     capture: Capture,
     scratch: Vec<u8>,
     key: String,
@@ -195,6 +197,7 @@ impl<R: Read> Reader<R> {
             end: 0,
             base: 0,
             depth: 0,
+            member_start: 0,
             capture: Capture::default(),
             scratch: Vec::new(),
             key: String::new(),
@@ -204,6 +207,12 @@ impl<R: Read> Reader<R> {
     /// Bytes of the document consumed so far.
     pub fn offset(&self) -> u64 {
         self.base + self.start as u64
+    }
+
+    /// In a call made by [`Reader::object`] or [`Reader::array`], and before it consumes anything: offset behind the comma
+    /// or the bracket that precedes the member.
+    pub(crate) fn member_start(&self) -> u64 {
+        self.member_start
     }
 
     /// Gives back the source. Bytes already in the window are lost.
@@ -341,6 +350,7 @@ impl<R: Read> Reader<R> {
         }
         self.depth += 1;
         self.start += 1;
+        self.member_start = self.offset();
         Ok(())
     }
 
@@ -359,6 +369,7 @@ impl<R: Read> Reader<R> {
             return self.syntax("`,` or a closing bracket");
         }
         self.start += 1;
+        self.member_start = self.offset();
         self.skip_space()?;
         if self.must_look()? == close {
             return self.syntax("a value");
@@ -475,6 +486,7 @@ impl<R: Read> Reader<R> {
 
     /// The next value, built; `None` as with [`Reader::raw`]. What [`Value`] cannot hold is replaced: see [`parse`].
     pub fn value(&mut self, bytes_max: usize) -> Result<Option<Value>, JsonError> {
+        self.peek()?;
         let at = self.offset();
         match self.raw(bytes_max)? {
             None => Ok(None),

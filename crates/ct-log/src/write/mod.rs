@@ -7,10 +7,14 @@
 //! Nothing is built and printed again: samples, headers and rows are copied as bytes, and what changes is cut out of
 //! them or put into them. So unknown fields, `NaN`, integers beyond 64 bits and lone surrogates survive.
 
+mod archive;
+mod edit;
 mod error;
 mod glob;
+mod header;
 mod log_writer;
 mod rewrite;
+mod sample;
 mod summary;
 
 pub use error::WriteError;
