@@ -1,0 +1,194 @@
+//! `ct runs download-eval`.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ct_model::{RunId, RunQuery};
+use ct_store::{LogHash, LogRef, Store};
+use sha2::{Digest as _, Sha256};
+
+use crate::commands::{Context, target};
+use crate::error::CliError;
+use crate::output::{self, Progress};
+
+/// Bytes copied at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  ct runs download-eval 3fa94c1b                     Write <run id>.eval here
+  ct runs download-eval 3fa94c1b -o week-48.eval
+  ct runs download-eval 3fa94c1b -o - | sha256sum
+  ct runs download-eval \"$(ct runs info 3fa94c1b --format json | jq -r .eval_log_url)\"";
+
+/// Write the eval log of a run to a file, byte for byte.
+///
+/// The hash is checked while it is written. A file that already holds these bytes is left alone.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DownloadEvalArgs {
+    /// The run: an id, the beginning of one, its address, or the address of its eval log
+    #[arg(value_name = "RUN|URL")]
+    run: String,
+    /// The file to write, or - for standard output [default: <run id>.eval, or .json, here]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write over a file that holds something else
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// Writes the log.
+pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> Result<(), CliError> {
+    let store = context.store()?;
+    let run = find(&store, &arguments.run)?;
+    let log = store.run(&run)?.log;
+    let printer = &context.printer;
+    let progress = printer.progress();
+    progress.bytes("downloading", log.size_bytes);
+    if arguments.output.as_deref() == Some(Path::new("-")) {
+        if printer.to_terminal() {
+            return Err(CliError::usage("an eval log is not for a terminal").hint("name a file with -o FILE"));
+        }
+        let mut stdout = printer.stdout();
+        let copied = copy(&log, &mut stdout, |error| CliError::stdout(&error), &progress)
+            .and_then(|()| stdout.flush().map_err(|error| CliError::stdout(&error)));
+        progress.clear();
+        return copied;
+    }
+    let path =
+        arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{run}.{}", log.format.as_str())));
+    let path = if path.is_dir() { path.join(format!("{run}.{}", log.format.as_str())) } else { path };
+    if path.exists() {
+        if hash_of(&path)? == log.hash {
+            progress.clear();
+            printer.note("the file has these bytes already");
+            return printer.data(&format!("{}\n", output::neutral(&path.display().to_string())));
+        }
+        if !arguments.overwrite {
+            progress.clear();
+            return Err(CliError::conflict(format!("{} holds something else", path.display()))
+                .hint("write over it with --overwrite, or name another file with -o FILE"));
+        }
+    }
+    let written = write(&log, &path, arguments.overwrite, &progress);
+    progress.clear();
+    written?;
+    printer.note(&format!("{}, sha256 {}", output::bytes(log.size_bytes), log.hash));
+    printer.data(&format!("{}\n", output::neutral(&path.display().to_string())))
+}
+
+/// The run of an id or address, or the one whose log has this address.
+fn find(store: &Store, text: &str) -> Result<RunId, CliError> {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    if !matches!(scheme.as_deref(), Some("file" | "s3")) {
+        return target::run_with_deleted(store, text);
+    }
+    // A log's file is named by its hash or by its run: try those before looking at every run.
+    let name = text.rsplit('/').next().unwrap_or_default();
+    let stem = name.split('.').next().unwrap_or_default();
+    let is_its = |run: &RunId| -> Result<bool, CliError> {
+        Ok(store.run(run)?.header.eval_log_url.as_deref() == Some(text))
+    };
+    for prefix in [stem, stem.get(..32).unwrap_or_default()] {
+        if let Ok(run) = store.resolve_run_with_deleted(prefix)
+            && is_its(&run)?
+        {
+            return Ok(run);
+        }
+    }
+    let mut query = RunQuery { include_deleted: true, limit: Some(500), ..RunQuery::default() };
+    loop {
+        let page = store.runs(&query)?;
+        for row in &page.items {
+            if is_its(&row.run_id)? {
+                return Ok(row.run_id.clone());
+            }
+        }
+        match page.next_cursor {
+            Some(cursor) => query.cursor = Some(cursor),
+            None => break,
+        }
+    }
+    Err(CliError::not_found(format!("no run in the local store has its log at {text}"))
+        .hint("this version reads only the local store"))
+}
+
+fn write(log: &LogRef, path: &Path, overwrite: bool, progress: &Progress) -> Result<(), CliError> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(folder).map_err(|error| CliError::io("make the folder", folder, &error))?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".ct-")
+        .suffix(".partial")
+        .tempfile_in(folder)
+        .map_err(|error| CliError::io("write in", folder, &error))?;
+    copy(log, file.as_file_mut(), |error| CliError::io("write", path, &error), progress)?;
+    file.as_file().sync_all().map_err(|error| CliError::io("write", path, &error))?;
+    let persisted = if overwrite {
+        file.persist(path).map_err(|error| error.error)
+    } else {
+        // Another process may have come first; never write over what it wrote.
+        file.persist_noclobber(path).map_err(|error| error.error)
+    };
+    match persisted {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if hash_of(path)? == log.hash {
+                return Ok(());
+            }
+            Err(CliError::conflict(format!("{} holds something else", path.display())))
+        }
+        Err(error) => Err(CliError::io("write", path, &error)),
+    }
+}
+
+/// Copies the log and checks its hash.
+fn copy(
+    log: &LogRef,
+    into: &mut dyn io::Write,
+    failed: impl Fn(io::Error) -> CliError,
+    progress: &Progress,
+) -> Result<(), CliError> {
+    let mut file = File::open(&log.path).map_err(|error| {
+        CliError::data(format!("the log {} is not in the store", log.hash))
+            .because(&error)
+            .hint("see what is damaged with: ct store check")
+    })?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let length = file.read(&mut buffer).map_err(|error| CliError::io("read", &log.path, &error))?;
+        if length == 0 {
+            break;
+        }
+        hash.update(&buffer[..length]);
+        into.write_all(&buffer[..length]).map_err(&failed)?;
+        progress.advance(length as u64);
+    }
+    if LogHash::from_bytes(hash.finalize().into()) == log.hash {
+        Ok(())
+    } else {
+        Err(CliError::data(format!("the log {} is damaged in the store", log.hash))
+            .hint("make the run of the same log again to make it whole: ct runs make LOG")
+            .hint("see what else is damaged with: ct store check"))
+    }
+}
+
+fn hash_of(path: &Path) -> Result<LogHash, CliError> {
+    let failed = |error: io::Error| CliError::io("read", path, &error);
+    let mut file = File::open(path).map_err(failed)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let length = file.read(&mut buffer).map_err(failed)?;
+        if length == 0 {
+            return Ok(LogHash::from_bytes(hash.finalize().into()));
+        }
+        hash.update(&buffer[..length]);
+    }
+}

@@ -1,0 +1,55 @@
+//! `ct runs edit`.
+
+use clap::{ArgGroup, Args};
+use ct_store::RunEdit;
+
+use crate::commands::{Context, target};
+use crate::error::CliError;
+
+const EXAMPLES: &str = "\
+Examples:
+  ct runs edit 3fa94c1b --name \"Attack, week 48\"
+  ct runs edit 3fa94c1b --tag reviewed --untag draft
+  ct runs edit 3fa94c1b --description \"\"          Clear the description";
+
+/// Change the name, tags or description of a run.
+///
+/// The log stays as it is: what it says is kept beside the change.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("change").required(true).multiple(true))]
+pub(crate) struct EditArgs {
+    /// The run: an id, the beginning of one, or its address
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// The new name
+    #[arg(long, value_name = "NAME", group = "change", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    name: Option<String>,
+    /// Add a tag; may be given several times
+    #[arg(long = "tag", visible_alias = "tags", value_name = "TAG", group = "change")]
+    add: Vec<String>,
+    /// Remove a tag; may be given several times
+    #[arg(long, value_name = "TAG", group = "change")]
+    untag: Vec<String>,
+    /// The new description; an empty one clears it
+    #[arg(long, value_name = "TEXT", group = "change")]
+    description: Option<String>,
+}
+
+/// Changes the run.
+pub(super) fn edit(arguments: EditArgs, context: &Context) -> Result<(), CliError> {
+    if let Some(tag) = arguments.add.iter().find(|tag| arguments.untag.contains(tag)) {
+        return Err(CliError::usage(format!("tag {tag} is both to be added and to be removed")));
+    }
+    let store = context.store()?;
+    let run = target::run(&store, &arguments.run)?;
+    let edit = RunEdit {
+        name: arguments.name,
+        description: arguments.description.map(|text| Some(text).filter(|text| !text.is_empty())),
+        add_tags: arguments.add,
+        remove_tags: arguments.untag,
+        ..RunEdit::default()
+    };
+    store.edit_run(&run, &edit)?;
+    context.printer.note(&format!("changed run {run}"));
+    Ok(())
+}

@@ -1,0 +1,387 @@
+//! `ct runs list`.
+
+use clap::Args;
+use ct_model::{Cursor, Outcome, RunQuery, RunSort, RunStatus};
+use ct_store::{RunPage, RunRow, Store, TaskCounts, Values};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::filters::{self, Bound};
+use crate::commands::Context;
+use crate::error::CliError;
+use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
+
+/// Runs shown without `--limit`.
+const LIMIT_DEFAULT: u64 = 20;
+/// Characters of an id shown in a table, at least.
+const ID_CHARS: usize = 8;
+
+const EXAMPLES: &str = "\
+Examples:
+  ct runs list                                   The 20 newest runs
+  ct runs list --limit 10 --tag baseline         The 10 newest that carry a tag
+  ct runs list --env web_scraping --side-outcome pass --since 7d
+  ct runs list --sort cost --limit 5             The 5 dearest
+  ct runs list --all --format csv > runs.csv     Every run, for a spreadsheet
+  ct runs list --format json | jq -r '.items[].run_id'
+
+A filter given several times lets any of its values through; --tag asks for all of them. Names of environments,
+tasks, policies and models match whole, or from their last slash on: web_scraping matches linuxarena/web_scraping.";
+
+/// List runs, newest first.
+///
+/// Columns MAIN and SIDE count the trajectories whose main or side task was passed, of those that were scored.
+/// COST is what is known; a + behind it means that something could not be priced.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ListArgs {
+    /// Show at most N runs
+    #[arg(long, short = 'n', value_name = "N", default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
+    /// Show all runs, without a limit
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    /// Go on behind an earlier page, as it said
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    /// Order by this; names upwards, all else downwards
+    #[arg(long, value_name = "FIELD", value_enum, default_value_t)]
+    sort: SortField,
+    /// Turn the order round
+    #[arg(long)]
+    reverse: bool,
+    /// How to print the list
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    format: ListFormat,
+    #[command(flatten)]
+    filters: FilterArgs,
+}
+
+/// Which runs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Filters")]
+struct FilterArgs {
+    /// Runs that carry this tag; given several times, all of them
+    #[arg(long = "tag", visible_alias = "tags", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Runs whose name contains this, in upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Runs of this policy
+    #[arg(long, value_name = "POLICY")]
+    policy: Vec<String>,
+    /// Runs of this task set
+    #[arg(long, value_name = "NAME")]
+    task_set: Vec<String>,
+    /// Runs with a trajectory in this environment
+    #[arg(long = "env", short = 'e', visible_alias = "environment", value_name = "ENV")]
+    environment: Vec<String>,
+    /// Runs with a trajectory of this main task
+    #[arg(long, short = 't', value_name = "TASK")]
+    main_task: Vec<String>,
+    /// Runs with a trajectory of this side task
+    #[arg(long, short = 's', value_name = "TASK")]
+    side_task: Vec<String>,
+    /// Runs in which this model was used
+    #[arg(long, value_name = "MODEL")]
+    model: Vec<String>,
+    /// Runs with a trajectory by this author, the short name of an untrusted model
+    #[arg(long, value_name = "AUTHOR")]
+    author: Vec<String>,
+    /// Runs whose log ended so
+    #[arg(long, value_name = "STATUS", value_parser = filters::choice::<RunStatus>(&["started", "success", "cancelled", "error", "unknown"]))]
+    status: Vec<RunStatus>,
+    /// Runs with a trajectory whose main task ended so
+    #[arg(long, visible_alias = "outcome", value_name = "OUTCOME", value_parser = filters::choice::<Outcome>(filters::OUTCOMES))]
+    main_outcome: Vec<Outcome>,
+    /// Runs with a trajectory whose side task ended so
+    #[arg(long, value_name = "OUTCOME", value_parser = filters::choice::<Outcome>(filters::OUTCOMES))]
+    side_outcome: Vec<Outcome>,
+    /// Runs made since: a date (2026-11-30), a time (2026-11-30T12:00:00Z) or an age (12h, 7d); dates are in UTC
+    #[arg(long, value_name = "WHEN", value_parser = filters::since)]
+    since: Option<Bound>,
+    /// Runs made until: as --since; a date counts to its end
+    #[arg(long, value_name = "WHEN", value_parser = filters::until)]
+    until: Option<Bound>,
+    /// Deleted runs too
+    #[arg(long)]
+    deleted: bool,
+}
+
+/// What to order by.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum SortField {
+    /// When the run was made
+    #[default]
+    Created,
+    /// The name
+    Name,
+    /// The known cost
+    Cost,
+    /// The number of trajectories
+    Trajectories,
+    /// Main tasks passed, of those scored
+    #[value(alias = "main_rate")]
+    MainRate,
+}
+
+/// Prints a page of runs.
+pub(super) fn list(arguments: ListArgs, context: &Context) -> Result<(), CliError> {
+    let format = arguments.format;
+    let query = query(arguments, Timestamp::now());
+    let store = context.store()?;
+    let page = store.runs(&query)?;
+    let printer = &context.printer;
+    match format {
+        ListFormat::Table => print_table(printer, &store, &page)?,
+        ListFormat::Json => {
+            let items: Vec<Value> = page.items.iter().map(row_json).collect();
+            let envelope = json!({
+                "schema_version": 1,
+                "items": items,
+                "total_count": page.total_count,
+                "next_cursor": page.next_cursor,
+            });
+            printer.data(&output::pretty(&envelope)?)?;
+        }
+        ListFormat::Ndjson => {
+            let mut text = String::new();
+            for row in &page.items {
+                text.push_str(&output::compact(&row_json(row))?);
+            }
+            printer.data(&text)?;
+        }
+        ListFormat::Csv => printer.data(&csv(&page))?,
+    }
+    if format != ListFormat::Json {
+        note_page(printer, &page, format);
+    }
+    Ok(())
+}
+
+fn query(arguments: ListArgs, now: Timestamp) -> RunQuery {
+    let filters = arguments.filters;
+    let (sort, descending) = match arguments.sort {
+        SortField::Created => (RunSort::Created, true),
+        SortField::Name => (RunSort::Name, false),
+        SortField::Cost => (RunSort::Cost, true),
+        SortField::Trajectories => (RunSort::Trajectories, true),
+        SortField::MainRate => (RunSort::MainRate, true),
+    };
+    RunQuery {
+        name: filters.name,
+        policy: filters.policy,
+        task_set: filters.task_set,
+        environment: filters.environment,
+        main_task: filters.main_task,
+        side_task: filters.side_task,
+        model: filters.model,
+        author: filters.author,
+        status: filters.status,
+        tags: filters.tags,
+        main_outcome: filters.main_outcome,
+        side_outcome: filters.side_outcome,
+        created_from: filters.since.map(|bound| bound.at(now)),
+        created_before: filters.until.map(|bound| bound.at(now)),
+        include_deleted: filters.deleted,
+        sort,
+        descending: descending != arguments.reverse,
+        limit: (!arguments.all).then_some(arguments.limit),
+        cursor: arguments.cursor.map(Cursor::new),
+        skip: 0,
+    }
+}
+
+fn print_table(printer: &Printer, store: &Store, page: &RunPage) -> Result<(), CliError> {
+    if page.items.is_empty() {
+        return Ok(());
+    }
+    let now = Timestamp::now();
+    let mut table = Table::new(
+        printer,
+        &[
+            ("ID", Align::Whole),
+            ("NAME", Align::Left),
+            ("POLICY", Align::Left),
+            ("TASKS", Align::Left),
+            ("MAIN", Align::Right),
+            ("SIDE", Align::Right),
+            ("COST", Align::Right),
+            ("TAGS", Align::Left),
+            ("AGE", Align::Right),
+        ],
+    );
+    for row in &page.items {
+        let name = match row.deleted_at {
+            Some(_) => format!("{} (deleted)", row.name),
+            None => row.name.clone(),
+        };
+        table.row([
+            short_id(store, row),
+            name,
+            row.policy.clone().unwrap_or_else(|| "-".to_owned()),
+            some_of(&row.main_tasks),
+            outcome(&row.counts.main),
+            outcome(&row.counts.side),
+            output::usd(row.total_cost_usd, row.cost_incomplete),
+            if row.tags.is_empty() { "-".to_owned() } else { row.tags.join(", ") },
+            output::age(&row.created_at.to_string(), now),
+        ]);
+    }
+    printer.data(&table.finish())
+}
+
+/// The beginning of the id that finds this run and no other.
+fn short_id(store: &Store, row: &RunRow) -> String {
+    let id = row.run_id.as_str();
+    for chars in (ID_CHARS..id.len()).step_by(4) {
+        if store.resolve_run_with_deleted(&id[..chars]).is_ok() {
+            return id[..chars].to_owned();
+        }
+    }
+    id.to_owned()
+}
+
+/// Passed of scored, and how many are neither.
+fn outcome(counts: &TaskCounts) -> String {
+    if counts.scored() == 0 && counts.unscored == 0 {
+        return "-".to_owned();
+    }
+    let rate = format!("{}/{}", counts.pass, counts.scored());
+    if counts.unscored == 0 { rate } else { format!("{rate} ({} unscored)", counts.unscored) }
+}
+
+/// The first two of several values, from their last slash on.
+fn some_of(values: &Values) -> String {
+    let shown: Vec<&str> =
+        values.listed.iter().take(2).map(|value| value.rsplit('/').next().unwrap_or(value)).collect();
+    let more = values.total.saturating_sub(shown.len() as u64);
+    match (shown.is_empty(), more) {
+        (true, _) => "-".to_owned(),
+        (false, 0) => shown.join(", "),
+        (false, more) => format!("{} +{more}", shown.join(", ")),
+    }
+}
+
+fn note_page(printer: &Printer, page: &RunPage, format: ListFormat) {
+    let shown = page.items.len() as u64;
+    if page.total_count == 0 && format == ListFormat::Table {
+        printer.note("no runs; make one with: ct runs make LOG");
+    } else if let Some(cursor) = &page.next_cursor {
+        printer.note(&format!(
+            "{} of {}; next page: --cursor {cursor}",
+            output::count(shown),
+            output::plural(page.total_count, "run", "runs")
+        ));
+    } else if format == ListFormat::Table {
+        printer.note(&format!(
+            "{} of {}",
+            output::count(shown),
+            output::plural(page.total_count, "run", "runs")
+        ));
+    }
+}
+
+fn row_json(row: &RunRow) -> Value {
+    json!({
+        "run_id": row.run_id,
+        "name": row.name,
+        "policy": row.policy,
+        "task_set": row.task_set,
+        "status": row.status,
+        "created_at": row.created_at,
+        "tags": row.tags,
+        "environments": row.environments.listed,
+        "environment_count": row.environments.total,
+        "main_tasks": row.main_tasks.listed,
+        "main_task_count": row.main_tasks.total,
+        "side_tasks": row.side_tasks.listed,
+        "side_task_count": row.side_tasks.total,
+        "models": row.models.listed,
+        "model_count": row.models.total,
+        "trajectory_count": row.trajectory_count,
+        "main_outcomes": row.counts.main,
+        "side_outcomes": row.counts.side,
+        "errored": row.counts.errored,
+        "total_cost_usd": row.total_cost_usd,
+        "cost_incomplete": row.cost_incomplete,
+        "deleted_at": row.deleted_at,
+    })
+}
+
+fn csv(page: &RunPage) -> String {
+    let mut csv = Csv::new(&[
+        "run_id",
+        "name",
+        "policy",
+        "task_set",
+        "status",
+        "created_at",
+        "trajectory_count",
+        "main_pass",
+        "main_fail",
+        "main_unscored",
+        "side_pass",
+        "side_fail",
+        "side_unscored",
+        "errored",
+        "total_cost_usd",
+        "cost_incomplete",
+        "environments",
+        "main_tasks",
+        "side_tasks",
+        "models",
+        "tags",
+        "deleted_at",
+    ]);
+    for row in &page.items {
+        csv.row([
+            row.run_id.to_string(),
+            row.name.clone(),
+            row.policy.clone().unwrap_or_default(),
+            row.task_set.clone().unwrap_or_default(),
+            row.status.to_string(),
+            row.created_at.to_string(),
+            row.trajectory_count.to_string(),
+            row.counts.main.pass.to_string(),
+            row.counts.main.fail.to_string(),
+            row.counts.main.unscored.to_string(),
+            row.counts.side.pass.to_string(),
+            row.counts.side.fail.to_string(),
+            row.counts.side.unscored.to_string(),
+            row.counts.errored.to_string(),
+            row.total_cost_usd.map(|cost| cost.to_string()).unwrap_or_default(),
+            row.cost_incomplete.to_string(),
+            row.environments.listed.join(";"),
+            row.main_tasks.listed.join(";"),
+            row.side_tasks.listed.join(";"),
+            row.models.listed.join(";"),
+            row.tags.join(";"),
+            row.deleted_at.map(|time| time.to_string()).unwrap_or_default(),
+        ]);
+    }
+    csv.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_name_their_denominator() {
+        let counts = |pass, fail, unscored| TaskCounts { pass, fail, unscored, not_applicable: 4 };
+        assert_eq!(outcome(&counts(12, 8, 0)), "12/20");
+        assert_eq!(outcome(&counts(12, 8, 3)), "12/20 (3 unscored)");
+        assert_eq!(outcome(&counts(0, 0, 3)), "0/0 (3 unscored)");
+        assert_eq!(outcome(&counts(0, 0, 0)), "-");
+    }
+
+    #[test]
+    fn tasks_are_shortened_and_counted() {
+        let values =
+            |listed: &[&str], total| Values { listed: listed.iter().map(|&v| v.to_owned()).collect(), total };
+        assert_eq!(some_of(&values(&[], 0)), "-");
+        assert_eq!(some_of(&values(&["a/b", "c"], 2)), "b, c");
+        assert_eq!(some_of(&values(&["a", "b", "c"], 25)), "a, b +23");
+    }
+}

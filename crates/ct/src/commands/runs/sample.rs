@@ -1,0 +1,338 @@
+//! `ct runs sample`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ct_model::sampling::{self, Draw, Item, Manifest, Request, STRATA_DEFAULT, SamplingError, Sizes, Source};
+use ct_model::{Field, Filter, RunId};
+use ct_store::Store;
+use serde_json::json;
+
+use crate::commands::{Context, target};
+use crate::error::CliError;
+use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
+use crate::pipeline::{self, Selection};
+
+/// The file that records the draw beside the parts.
+const MANIFEST_FILE: &str = "manifest.json";
+
+const EXAMPLES: &str = "\
+Examples:
+  ct runs sample 3fa94c1b 10                          Ten trajectories
+  ct runs sample 3fa94c1b 10 10 _ --stratified --seed 1
+                                                      Twice ten, and the rest as a third part
+  ct runs sample 3fa94c1b 20% --group-by sample       A fifth; the epochs of a sample stay together
+  ct runs sample 3fa94c1b 50 --filter 'side_outcome=pass and cost<0.5'
+  ct runs sample 3fa94c1b 80% _ --seed 7 --save-dir split/
+                                                      split/part-1, split/rest and split/manifest.json
+  ct runs sample 3fa94c1b 5 --format json | jq -r '.parts[0].trajectory_ids[]'
+
+The same run, sizes, filter and seed give the same parts on every machine. `ct runs sample --help` says more.";
+
+/// Draw trajectories of a run into parts that do not overlap.
+///
+/// Draws without replacement. Each SIZE is a part: a number of trajectories (10), or a share of all that pass the
+/// filters (12.5%). A last _ makes the rest a part, as --keep-rest does. Asking for more than there is, is an error.
+///
+/// With --stratified each part has each stratum's share, off by at most one from the exact proportion, and you are
+/// told which strata are too thin for that to mean much.
+///
+/// Filters compare fields: environment=web_scraping, main_outcome=fail,unscored, cost>0.5, actions=5..20,
+/// name~leak, metadata.protocol="ct/null"; joined by and, or, not and parentheses. Several --filter must all pass.
+/// Fields, for filters, strata and groups: id, sample, epoch, name, environment, main_task, side_task, policy,
+/// model, author, tag, dataset, main_outcome, side_outcome, errored, error, error_type, cost, tokens, actions,
+/// suspicion, duration, started, metadata.KEY, eval_metadata.KEY.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SampleArgs {
+    /// The run: an id, the beginning of one, or its address
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// Sizes of the parts: N, P%, and a last _ for the rest
+    #[arg(value_name = "SIZE", required = true)]
+    sizes: Vec<String>,
+    /// Make the rest a last part
+    #[arg(long)]
+    keep_rest: bool,
+    /// Keep each stratum's share in each part; strata are environment, main task and side task
+    #[arg(long)]
+    stratified: bool,
+    /// Keep shares by these fields instead, separated by commas
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    stratify_by: Vec<Field>,
+    /// Keep trajectories with the same value of this field in one part; sizes then count groups
+    #[arg(long, value_name = "FIELD")]
+    group_by: Option<Field>,
+    /// Decides the draw; without it one is drawn and printed
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Draw only from the trajectories that pass; may be given several times
+    #[arg(long, value_name = "FILTER")]
+    filter: Vec<Filter>,
+    /// Write a run folder for each part, and the manifest, into this folder
+    #[arg(long, value_name = "DIR")]
+    save_dir: Option<PathBuf>,
+    /// Let --save-dir write over other files
+    #[arg(long, requires = "save_dir")]
+    overwrite: bool,
+    /// How to print the parts
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    format: ListFormat,
+}
+
+/// Draws, prints, and writes what is to be written.
+pub(super) fn sample(arguments: &SampleArgs, context: &Context) -> Result<(), CliError> {
+    let printer = &context.printer;
+    let sizes = Sizes::parse(&arguments.sizes, arguments.keep_rest)
+        .map_err(|error| CliError::usage(error.to_string()).hint("such as: ct runs sample RUN 10 20% _"))?;
+    let seed = match arguments.seed {
+        Some(seed) => seed,
+        None => {
+            let seed = random_seed();
+            printer.note(&format!("seed: {seed}"));
+            seed
+        }
+    };
+    let stratify_by = match (arguments.stratify_by.as_slice(), arguments.stratified) {
+        ([], true) => STRATA_DEFAULT.to_vec(),
+        (fields, _) => fields.to_vec(),
+    };
+    let request = Request { sizes, stratify_by, group_by: arguments.group_by.clone(), seed };
+    let store = context.store()?;
+    let run = target::run(&store, &arguments.run)?;
+    let population = population(&store, &run, &request, &arguments.filter)?;
+    let draw = sampling::draw(&population.items, &request).map_err(|error| refused(&error, &run))?;
+    let source = Source {
+        run_id: run.clone(),
+        log_sha256: store.run(&run)?.log.hash.to_string(),
+        filters: arguments.filter.iter().map(ToString::to_string).collect(),
+    };
+    let manifest = Manifest::new(source, &request, &draw);
+    for warning in &draw.warnings {
+        printer.warning(&warning.to_string());
+    }
+    if draw.population.errored > 0 {
+        printer.note(&format!(
+            "{} of {} ended with an error and can be drawn like the others; leave them out with: --filter errored=false",
+            draw.population.errored,
+            output::plural(draw.population.trajectories as u64, "trajectory", "trajectories"),
+        ));
+    }
+    let saved = match &arguments.save_dir {
+        Some(folder) => save(&store, &run, &draw, &manifest, folder, arguments.overwrite, printer),
+        None => Ok(()),
+    };
+    print(printer, &draw, &manifest, &population.names, arguments.format)?;
+    saved
+}
+
+/// What can be drawn.
+struct Population {
+    items: Vec<Item>,
+    names: BTreeMap<String, String>,
+}
+
+fn population(
+    store: &Store,
+    run: &RunId,
+    request: &Request,
+    filters: &[Filter],
+) -> Result<Population, CliError> {
+    let mut population = Population { items: Vec::new(), names: BTreeMap::new() };
+    let mut failed = None;
+    store.documents(run, &mut |document| {
+        if !filters.iter().all(|filter| filter.matches(&document)) {
+            return ControlFlow::Continue(());
+        }
+        match Item::new(&document, request) {
+            Ok(item) => {
+                population.names.insert(item.id.to_string(), document.name);
+                population.items.push(item);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    match failed {
+        Some(error) => Err(refused(&error, run)),
+        None => Ok(population),
+    }
+}
+
+fn refused(error: &SamplingError, run: &RunId) -> CliError {
+    let message = format!("nothing was drawn from run {run}: {error}");
+    match error {
+        SamplingError::NoId { .. } | SamplingError::Duplicate { .. } => CliError::data(message),
+        _ => CliError::usage(message),
+    }
+}
+
+/// A seed from the system's source of randomness, short enough to type and exact in every JSON reader.
+fn random_seed() -> u64 {
+    RandomState::new().hash_one("seed") & u64::from(u32::MAX)
+}
+
+/// Writes a run folder for each part, and the manifest last: a folder with a manifest is whole.
+fn save(
+    store: &Store,
+    run: &RunId,
+    draw: &Draw,
+    manifest: &Manifest,
+    folder: &Path,
+    overwrite: bool,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let path = folder.join(MANIFEST_FILE);
+    let text = output::pretty(manifest)?;
+    let there = std::fs::read(&path).ok();
+    if there.as_ref().is_some_and(|there| there != text.as_bytes()) && !overwrite {
+        return Err(CliError::conflict(format!("{} records another draw", path.display()))
+            .hint("write over it with --overwrite, or name another folder"));
+    }
+    let mut failed = 0;
+    for part in &draw.parts {
+        let progress = printer.progress();
+        progress.prefix(format!("{}: ", part.name));
+        let selection = Selection { trajectories: Some(part.ids.iter().cloned().collect::<BTreeSet<_>>()) };
+        let report =
+            pipeline::download(store, run, &selection, &folder.join(&part.name), overwrite, &progress);
+        progress.clear();
+        for item in &report?.failed {
+            printer.warning(&format!(
+                "{} failed: {}: {}",
+                item.trajectory_id,
+                item.path.display(),
+                item.reason
+            ));
+            failed += 1;
+        }
+    }
+    if failed > 0 {
+        return Err(CliError::partial(format!(
+            "{} could not be written; the manifest was left out",
+            output::plural(failed, "trajectory", "trajectories")
+        )));
+    }
+    let write = || {
+        let mut file = tempfile::Builder::new().prefix(".ct-").suffix(".partial").tempfile_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)
+    };
+    write().map_err(|error| CliError::io("write", &path, &error))?;
+    Ok(())
+}
+
+fn print(
+    printer: &Printer,
+    draw: &Draw,
+    manifest: &Manifest,
+    names: &BTreeMap<String, String>,
+    format: ListFormat,
+) -> Result<(), CliError> {
+    match format {
+        ListFormat::Table => printer.data(&page(printer, draw, manifest, names)),
+        ListFormat::Json => {
+            let parts: Vec<_> = draw
+                .parts
+                .iter()
+                .map(|part| json!({"name": part.name, "trajectory_ids": part.ids}))
+                .collect();
+            let document = json!({"schema_version": 1, "manifest": manifest, "parts": parts});
+            printer.data(&output::pretty(&document)?)
+        }
+        ListFormat::Ndjson => {
+            let mut text = String::new();
+            for part in &draw.parts {
+                for id in &part.ids {
+                    text.push_str(&output::compact(&json!({"part": part.name, "trajectory_id": id}))?);
+                }
+            }
+            printer.data(&text)
+        }
+        ListFormat::Csv => {
+            let mut csv = Csv::new(&["part", "trajectory_id"]);
+            for part in &draw.parts {
+                for id in &part.ids {
+                    csv.row([part.name.clone(), id.to_string()]);
+                }
+            }
+            printer.data(&csv.finish())
+        }
+    }
+}
+
+fn page(printer: &Printer, draw: &Draw, manifest: &Manifest, names: &BTreeMap<String, String>) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        text.push_str(&format!("{name:<10} {}\n", output::neutral(value)));
+    };
+    line("run", manifest.run_id.as_str());
+    line("log", &format!("sha256 {}", manifest.log_sha256));
+    line("seed", &manifest.seed.to_string());
+    let population = &draw.population;
+    line("drawn from", &format!("{} trajectories, {} errored", population.trajectories, population.errored));
+    for filter in &manifest.filters {
+        line("filter", filter);
+    }
+    if let Some(field) = &manifest.group_by {
+        line("groups", &format!("{} by {field}", population.units));
+    }
+
+    let mut parts = Table::new(
+        printer,
+        &[
+            ("PART", Align::Whole),
+            ("ASKED", Align::Right),
+            ("GOT", Align::Right),
+            ("TRAJECTORIES", Align::Right),
+            ("ERRORED", Align::Right),
+        ],
+    );
+    for part in &draw.parts {
+        parts.row([
+            part.name.clone(),
+            part.size.map_or_else(|| "rest".to_owned(), |size| size.to_string()),
+            part.units.to_string(),
+            part.ids.len().to_string(),
+            part.errored.to_string(),
+        ]);
+    }
+    text.push('\n');
+    text.push_str(&parts.finish());
+
+    if !draw.strata.is_empty() {
+        let fields: Vec<String> = manifest.stratify_by.iter().map(ToString::to_string).collect();
+        let title = format!("STRATUM ({})", fields.join(", "));
+        let mut columns = vec![(title.as_str(), Align::Left), ("HAD", Align::Right)];
+        columns.extend(draw.parts.iter().map(|part| (part.name.as_str(), Align::Right)));
+        let mut strata = Table::new(printer, &columns);
+        for stratum in &draw.strata {
+            let key: Vec<&str> = stratum.key.iter().map(|value| value.as_deref().unwrap_or("-")).collect();
+            let thin = if stratum.is_thin { "  (thin)" } else { "" };
+            let mut row = vec![format!("{}{thin}", key.join(", ")), stratum.units.to_string()];
+            row.extend(stratum.shares.iter().map(|share| format!("{} of {}", share.got, share.exact)));
+            strata.row(row);
+        }
+        text.push('\n');
+        text.push_str(&strata.finish());
+    }
+
+    let mut ids =
+        Table::new(printer, &[("PART", Align::Whole), ("TRAJECTORY", Align::Whole), ("NAME", Align::Left)]);
+    for part in &draw.parts {
+        for id in &part.ids {
+            ids.row([part.name.as_str(), id.as_str(), names.get(id.as_str()).map_or("", String::as_str)]);
+        }
+    }
+    text.push('\n');
+    text.push_str(&ids.finish());
+    text
+}

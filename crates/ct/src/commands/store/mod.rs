@@ -1,0 +1,26 @@
+//! `ct store …`.
+
+mod check;
+mod gc;
+
+use clap::Subcommand;
+
+use super::Context;
+use crate::error::CliError;
+
+/// Check and clean the store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Read everything in the store and compare; repair with --repair
+    Check(check::CheckArgs),
+    /// Remove what nothing needs
+    Gc(gc::GcArgs),
+}
+
+/// Runs one of them.
+pub(crate) fn run(command: StoreCommand, context: &Context) -> Result<(), CliError> {
+    match command {
+        StoreCommand::Check(arguments) => check::check(&arguments, context),
+        StoreCommand::Gc(arguments) => gc::gc(&arguments, context),
+    }
+}

@@ -1,0 +1,83 @@
+//! Tables for people: fitted to the terminal, whole when they go elsewhere.
+
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table as Inner,
+};
+
+use super::{Printer, neutral};
+
+/// Where a column's text stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    /// Texts that may be shortened.
+    Left,
+    /// Texts that are never shortened: ids.
+    Whole,
+    /// Numbers.
+    Right,
+}
+
+/// Rows under a header. Cells are neutralised as they come in.
+pub(crate) struct Table {
+    inner: Inner,
+    align: Vec<Align>,
+    fitted: bool,
+}
+
+impl Table {
+    /// A table with these columns.
+    pub(crate) fn new(printer: &Printer, columns: &[(&str, Align)]) -> Self {
+        let fitted = printer.to_terminal();
+        let mut inner = Inner::new();
+        inner.load_style(comfy_table::presets::NOTHING);
+        inner.set_truncation_indicator("…");
+        if fitted {
+            inner.set_content_arrangement(ContentArrangement::Dynamic);
+        } else {
+            inner.force_no_tty();
+            inner.set_content_arrangement(ContentArrangement::Disabled);
+        }
+        if printer.color() {
+            inner.enforce_styling();
+        }
+        inner.set_header(Row::from(
+            columns
+                .iter()
+                .map(|(name, _)| Cell::new(name).add_attribute(Attribute::Bold))
+                .collect::<Vec<_>>(),
+        ));
+        let align: Vec<Align> = columns.iter().map(|&(_, align)| align).collect();
+        for (index, align) in align.iter().enumerate() {
+            let Some(column) = inner.column_mut(index) else { continue };
+            column.set_padding((0, 2));
+            if *align == Align::Right {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            if *align != Align::Left {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        Self { inner, align, fitted }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells: Vec<Cell> = cells.into_iter().map(|cell| Cell::new(neutral(cell.as_ref()))).collect();
+        debug_assert_eq!(cells.len(), self.align.len(), "a row has as many cells as the header");
+        let mut row = Row::from(cells);
+        if self.fitted {
+            row.max_height(1);
+        }
+        self.inner.add_row(row);
+    }
+
+    /// The text, a line break at its end, no blanks at the end of lines.
+    pub(crate) fn finish(self) -> String {
+        let mut text = String::new();
+        for line in self.inner.lines() {
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
