@@ -16,14 +16,18 @@
 //! This crate knows nothing of the command line, the network, or the inside of a log. Which index answers a query is
 //! the matter of `meta::sqlite` alone.
 
+mod blob;
 mod error;
+mod meta;
+mod ops;
 mod record;
 mod store;
 
 pub use error::{Conflict, StoreError};
+pub use ops::Ingest;
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
     GcReport, KnownRun, LogFormat, LogHash, LogHashError, LogRef, NewRun, OutcomeCounts, Revision, RunEdit,
     RunPage, RunRecord, RunRow, StagedLog, TaskCounts, TrajectoryPage, TrajectoryRow, Values,
 };
-pub use store::{Clock, Ingest, Store};
+pub use store::{Clock, Store};

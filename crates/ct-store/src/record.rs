@@ -413,8 +413,10 @@ pub struct Finding {
     pub detail: String,
     /// Its size, where it has one.
     pub size_bytes: Option<u64>,
-    /// What was done about it, when repairing was asked for and possible.
-    pub repaired: Option<String>,
+    /// What a repair did about it.
+    pub done: Option<String>,
+    /// What was done put it right. A damaged log that was set aside is still to be made again from the original.
+    pub resolved: bool,
 }
 
 /// Kinds of [`Finding`].
@@ -435,6 +437,8 @@ pub enum FindingKind {
     LogUnreferenced,
     /// A file of an interrupted operation: a leftover, no defect.
     TemporaryFile,
+    /// A damaged log that a repair set aside: a leftover, no defect.
+    SetAside,
     /// A file that does not belong here; it is left alone.
     Stranger,
 }
@@ -442,7 +446,7 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether it is untidy only: nothing that is stored is wrong.
     pub fn is_leftover(self) -> bool {
-        matches!(self, Self::LogUnreferenced | Self::TemporaryFile | Self::Stranger)
+        matches!(self, Self::LogUnreferenced | Self::TemporaryFile | Self::SetAside | Self::Stranger)
     }
 }
 
@@ -464,7 +468,7 @@ pub struct CheckReport {
 impl CheckReport {
     /// Whether all that is stored is right, or was put right.
     pub fn is_sound(&self) -> bool {
-        self.findings.iter().all(|finding| finding.kind.is_leftover() || finding.repaired.is_some())
+        self.findings.iter().all(|finding| finding.kind.is_leftover() || finding.resolved)
     }
 }
 
@@ -505,6 +509,8 @@ pub enum GcKind {
     DeletedRun,
     /// A log that no run needs.
     Log,
+    /// A damaged log that was set aside, and has been made again since.
+    SetAside,
     /// A file of an interrupted operation.
     TemporaryFile,
 }

@@ -1,176 +1,176 @@
 //! The store as callers see it.
 
-use std::io::Read;
-use std::marker::PhantomData;
+use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ct_model::{RunId, RunQuery, TrajectoryDocument, TrajectoryId, TrajectoryQuery};
 use jiff::Timestamp;
 
-use crate::error::Result;
+use crate::blob::LogFolder;
+use crate::error::{Conflict, Result, StoreError};
+use crate::meta::{Candidate, MetaStore, SqliteStore};
+use crate::ops::{self, Ingest};
 use crate::record::{
-    CheckProgress, CheckReport, CommitMode, Committed, GcOptions, GcReport, KnownRun, LogFormat, LogHash,
-    NewRun, RunEdit, RunPage, RunRecord, StagedLog, TrajectoryPage,
+    CheckProgress, CheckReport, GcOptions, GcReport, RunEdit, RunPage, RunRecord, TrajectoryPage,
 };
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// An opened data folder. Shared between threads as it is.
-pub struct Store {}
+/// How many ids an ambiguous prefix is explained with.
+const CANDIDATES_MAX: u64 = 10;
+
+/// An opened data folder. Threads share it as it is.
+pub struct Store {
+    data_dir: PathBuf,
+    meta: Box<dyn MetaStore>,
+    logs: LogFolder,
+    clock: Clock,
+}
 
 impl Store {
     /// Opens a data folder; makes it, and brings its database up to date, when needed.
     pub fn open(data_dir: &Path) -> Result<Store> {
-        let _ = data_dir;
-        todo!()
+        Self::open_with_clock(data_dir, Arc::new(Timestamp::now))
     }
 
     /// As [`Store::open`], with another clock.
     pub fn open_with_clock(data_dir: &Path, clock: Clock) -> Result<Store> {
-        let _ = (data_dir, clock);
-        todo!()
+        fs::create_dir_all(data_dir).map_err(StoreError::io("make the data folder", data_dir))?;
+        let meta = SqliteStore::open(&data_dir.join("ct.sqlite"))?;
+        let logs = LogFolder::new(data_dir);
+        Ok(Store { data_dir: data_dir.to_owned(), meta: Box::new(meta), logs, clock })
     }
 
     /// The data folder.
     pub fn data_dir(&self) -> &Path {
-        todo!()
+        &self.data_dir
+    }
+
+    pub(crate) fn meta(&self) -> &dyn MetaStore {
+        &*self.meta
+    }
+
+    pub(crate) fn logs(&self) -> &LogFolder {
+        &self.logs
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
     }
 
     /// Starts to store a run. Its temporary files go when the ingest is dropped.
     pub fn begin_ingest(&self) -> Result<Ingest<'_>> {
-        todo!()
+        Ingest::begin(self)
     }
 
     /// The run whose id is, or begins with, `prefix`; not a deleted one.
     pub fn resolve_run(&self, prefix: &str) -> Result<RunId> {
-        let _ = prefix;
-        todo!()
+        let find = |deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        resolve("run", prefix, RunId::as_str, find, false)
     }
 
     /// As [`Store::resolve_run`], deleted runs too.
     pub fn resolve_run_with_deleted(&self, prefix: &str) -> Result<RunId> {
-        let _ = prefix;
-        todo!()
+        let find = |deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        resolve("run", prefix, RunId::as_str, find, true)
     }
 
     /// The trajectory whose id is, or begins with, `prefix`; not one of a deleted run.
     pub fn resolve_trajectory(&self, prefix: &str) -> Result<TrajectoryId> {
-        let _ = prefix;
-        todo!()
+        let find = |deleted| self.meta.trajectories_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        resolve("trajectory", prefix, TrajectoryId::as_str, find, false)
     }
 
     /// Lists runs.
     pub fn runs(&self, query: &RunQuery) -> Result<RunPage> {
-        let _ = query;
-        todo!()
+        self.meta.list_runs(query)
     }
 
     /// Everything about a run but its trajectories; of a deleted one too.
     pub fn run(&self, run: &RunId) -> Result<RunRecord> {
-        let _ = run;
-        todo!()
+        let mut record = self.meta.run(run)?;
+        record.log.path = self.data_dir.join(&record.log.path);
+        for revision in &mut record.revisions {
+            revision.log.path = self.data_dir.join(&revision.log.path);
+        }
+        Ok(record)
     }
 
-    /// The documents of a run in the order of its log, one after the other. `f` may stop it.
+    /// The documents of a run in the order of its log, one after the other and all of one moment. `f` may stop it.
     pub fn documents(
         &self,
         run: &RunId,
         f: &mut dyn FnMut(TrajectoryDocument) -> ControlFlow<()>,
     ) -> Result<()> {
-        let _ = (run, f);
-        todo!()
+        self.meta.documents(run, f)
     }
 
     /// One document.
     pub fn document(&self, trajectory: &TrajectoryId) -> Result<TrajectoryDocument> {
-        let _ = trajectory;
-        todo!()
+        self.meta.document(trajectory)
     }
 
     /// Lists trajectories.
     pub fn trajectories(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
-        let _ = query;
-        todo!()
+        self.meta.list_trajectories(query)
     }
 
     /// As [`Store::trajectories`], the ids alone.
     pub fn trajectory_ids(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryId>> {
-        let _ = query;
-        todo!()
+        self.meta.list_trajectory_ids(query)
     }
 
-    /// Changes what users may change of a run.
+    /// Changes what users may change of a run. What the log says is kept beside it.
     pub fn edit_run(&self, run: &RunId, edit: &RunEdit) -> Result<()> {
-        let _ = (run, edit);
-        todo!()
+        self.meta.edit_run(run, edit, self.now())
     }
 
     /// Hides a run and its trajectories from lists. False: it was deleted already.
     pub fn delete_run(&self, run: &RunId) -> Result<bool> {
-        let _ = run;
-        todo!()
+        self.meta.set_deleted(run, Some(self.now()))
     }
 
     /// Undoes [`Store::delete_run`]. False: it was not deleted.
     pub fn restore_run(&self, run: &RunId) -> Result<bool> {
-        let _ = run;
-        todo!()
+        self.meta.set_deleted(run, None)
     }
 
-    /// Reads everything and compares; with `repair` does what can be done without loss.
+    /// Reads everything and compares; with `repair` does what can be done without loss, and is busy during an ingest.
     pub fn check(&self, repair: bool, progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-        let _ = (repair, progress);
-        todo!()
+        ops::check(self, repair, progress)
     }
 
-    /// Removes what nothing needs. Busy while an ingest is going on.
+    /// Removes what nothing needs, or says what would go. Busy during an ingest.
     pub fn gc(&self, options: GcOptions) -> Result<GcReport> {
-        let _ = options;
-        todo!()
+        ops::gc(self, options)
     }
 }
 
-/// One run on its way into the store.
-pub struct Ingest<'s> {
-    store: PhantomData<&'s Store>,
-}
-
-impl Ingest<'_> {
-    /// Copies a log into the data folder while hashing it. `progress` is told the bytes so far.
-    pub fn stage_log(
-        &mut self,
-        source: &mut dyn Read,
-        format: LogFormat,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<StagedLog> {
-        let _ = (source, format, progress);
-        todo!()
+/// Decides what a prefix stands for. `find` lists what begins with it, in order, with or without what is deleted.
+fn resolve<I>(
+    what: &str,
+    prefix: &str,
+    text: impl Fn(&I) -> &str,
+    find: impl Fn(bool) -> Result<Vec<Candidate<I>>>,
+    with_deleted: bool,
+) -> Result<I> {
+    if prefix.is_empty() {
+        return Err(StoreError::invalid(format!("an empty text names no {what}")));
     }
-
-    /// The run that has these very bytes as its log, now or in an earlier revision.
-    pub fn known(&self, hash: &LogHash) -> Result<Option<KnownRun>> {
-        let _ = hash;
-        todo!()
+    let mut found = find(with_deleted)?;
+    // What is exactly meant comes first, whatever else begins with it.
+    if found.len() == 1 || found.first().is_some_and(|first| text(&first.id) == prefix) {
+        return Ok(found.swap_remove(0).id);
     }
-
-    /// The runs of the same eval, whatever their bytes; not deleted ones.
-    pub fn same_eval(&self, eval_id: &str) -> Result<Vec<RunId>> {
-        let _ = eval_id;
-        todo!()
+    if !found.is_empty() {
+        let candidates = found.iter().map(|candidate| text(&candidate.id).to_owned()).collect();
+        return Err(StoreError::Ambiguous { prefix: prefix.to_owned(), candidates });
     }
-
-    /// Adds a trajectory, in the order of the log. It must have an id.
-    pub fn push(&mut self, document: &TrajectoryDocument) -> Result<()> {
-        let _ = document;
-        todo!()
+    if let Ok([deleted]) = <[_; 1]>::try_from(if with_deleted { found } else { find(true)? }) {
+        return Err(Conflict::RunDeleted { run: deleted.run }.into());
     }
-
-    /// Makes the run visible with all its trajectories, or nothing of it.
-    pub fn commit(self, run: NewRun, mode: CommitMode) -> Result<Committed> {
-        let _ = (run, mode);
-        todo!()
-    }
+    Err(StoreError::NotFound { what: format!("{what} {prefix}") })
 }

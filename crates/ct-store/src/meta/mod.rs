@@ -1,0 +1,103 @@
+//! Metadata: what is known about runs and trajectories. The interface that another database can implement.
+//!
+//! Its verbs are those of the domain, each one atomic. It knows logs by their hash and size, and never touches a file
+//! of theirs.
+
+mod entry;
+mod layer;
+mod sqlite;
+
+use std::ops::ControlFlow;
+
+use ct_model::{RunId, RunQuery, TrajectoryDocument, TrajectoryId, TrajectoryQuery};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::blob::LogKey;
+use crate::error::Result;
+use crate::record::{
+    CommitMode, Committed, Finding, KnownRun, LogHash, NewRun, RunEdit, RunPage, RunRecord, TrajectoryPage,
+};
+
+pub(crate) use entry::{Entry, Sums, row};
+pub(crate) use sqlite::SqliteStore;
+
+/// A run with its trajectories, ready to be stored.
+pub(crate) struct StagedRun<'a> {
+    pub(crate) run: &'a NewRun,
+    pub(crate) sums: &'a Sums,
+    /// `eval_metadata` of the documents, but those whose entry has its own.
+    pub(crate) eval_metadata: &'a Map<String, Value>,
+    /// In the order of the log; `sums` says how many.
+    pub(crate) entries: &'a mut dyn Iterator<Item = Result<Entry>>,
+}
+
+/// A run's claim on a log.
+#[derive(Debug)]
+pub(crate) struct LogUse {
+    pub(crate) run: RunId,
+    /// Absent for the present log, else the earlier revision.
+    pub(crate) revision: Option<u64>,
+    pub(crate) key: LogKey,
+    pub(crate) size_bytes: u64,
+    pub(crate) deleted_at: Option<Timestamp>,
+    /// Where the last sample ends, as its documents say.
+    pub(crate) range_end: Option<u64>,
+}
+
+/// An id that was found by its beginning.
+#[derive(Debug)]
+pub(crate) struct Candidate<I> {
+    pub(crate) id: I,
+    /// The run that it is or belongs to.
+    pub(crate) run: RunId,
+}
+
+/// What an audit of the metadata saw.
+#[derive(Debug, Default)]
+pub(crate) struct Audit {
+    pub(crate) runs: u64,
+    pub(crate) trajectories: u64,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Where metadata is kept. Paths in what is returned are relative to the data folder.
+pub(crate) trait MetaStore: Send + Sync {
+    /// The run that has this log, now or in an earlier revision.
+    fn run_of_log(&self, hash: &LogHash) -> Result<Option<KnownRun>>;
+    /// The runs of an eval that are not deleted, oldest first.
+    fn runs_of_eval(&self, eval_id: &str) -> Result<Vec<RunId>>;
+    /// Makes a run visible with all its trajectories, or changes nothing.
+    fn commit(&self, staged: StagedRun<'_>, mode: &CommitMode, now: Timestamp) -> Result<Committed>;
+    /// At most `count_max` runs whose ids begin with `prefix`, in order; `deleted` ones too.
+    fn runs_with_prefix(&self, prefix: &str, deleted: bool, count_max: u64) -> Result<Vec<Candidate<RunId>>>;
+    /// At most `count_max` trajectories whose ids begin with `prefix`, in order; those of `deleted` runs too.
+    fn trajectories_with_prefix(
+        &self,
+        prefix: &str,
+        deleted: bool,
+        count_max: u64,
+    ) -> Result<Vec<Candidate<TrajectoryId>>>;
+    /// Lists runs.
+    fn list_runs(&self, query: &RunQuery) -> Result<RunPage>;
+    /// Lists trajectories.
+    fn list_trajectories(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage>;
+    /// Lists ids of trajectories.
+    fn list_trajectory_ids(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryId>>;
+    /// Everything about a run but its trajectories.
+    fn run(&self, run: &RunId) -> Result<RunRecord>;
+    /// One document.
+    fn document(&self, trajectory: &TrajectoryId) -> Result<TrajectoryDocument>;
+    /// The documents of a run in the order of its log, of one moment.
+    fn documents(&self, run: &RunId, f: &mut dyn FnMut(TrajectoryDocument) -> ControlFlow<()>) -> Result<()>;
+    /// Adds to what users changed.
+    fn edit_run(&self, run: &RunId, edit: &RunEdit, now: Timestamp) -> Result<()>;
+    /// Hides a run, or shows it again. False: nothing changed.
+    fn set_deleted(&self, run: &RunId, deleted_at: Option<Timestamp>) -> Result<bool>;
+    /// Removes a deleted run for good. False: it is not deleted, or not there.
+    fn purge_run(&self, run: &RunId) -> Result<bool>;
+    /// Every claim on a log.
+    fn log_uses(&self) -> Result<Vec<LogUse>>;
+    /// Compares everything that can be derived with what it is derived from.
+    fn audit(&self, repair: bool) -> Result<Audit>;
+}

@@ -1,0 +1,391 @@
+//! Lists runs and trajectories.
+//!
+//! The filters make one set of rows, from which both the total and the page are taken. The page is read in the order
+//! of registration from the set itself, and for other orders by walking an index until it is full.
+
+use ct_model::{Cursor, RunQuery, RunSort, RunStatus, TrajectoryId, TrajectoryQuery};
+use jiff::Timestamp;
+use rusqlite::types::{ToSql, Value, ValueRef};
+use rusqlite::{Connection, params, params_from_iter};
+
+use super::commit::value;
+use super::postings::{ANY, ERRORED, Facet, LIVE, SeqSet, load};
+use super::read::{run_id, trajectory_id};
+use super::{DbError, from_json, time, unsigned};
+use crate::error::StoreError;
+use crate::record::{RunPage, RunRow, TrajectoryPage, TrajectoryRow};
+
+type Result<T> = std::result::Result<T, DbError>;
+
+/// Up to so many rows are looked at one by one rather than by a walk through all.
+const FEW: u64 = 500;
+
+/// Keeps the rows that have any of the values.
+fn keep_any<T: AsRef<str>>(conn: &Connection, set: &mut SeqSet, facet: Facet, values: &[T]) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let mut any = SeqSet::default();
+    for text in values {
+        load(conn, facet, &value(text.as_ref()), &mut any)?;
+    }
+    set.intersect(&any);
+    Ok(())
+}
+
+/// Keeps the rows that have all of the values.
+fn keep_all(conn: &Connection, set: &mut SeqSet, facet: Facet, values: &[String]) -> Result<()> {
+    values.iter().try_for_each(|value| keep_any(conn, set, facet, std::slice::from_ref(value)))
+}
+
+fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<SeqSet> {
+    let mut set = SeqSet::default();
+    load(conn, Facet::Run, if query.include_deleted { ANY } else { LIVE }, &mut set)?;
+    keep_any(conn, &mut set, Facet::RunPolicy, &query.policy)?;
+    keep_any(conn, &mut set, Facet::RunTaskSet, &query.task_set)?;
+    keep_any(conn, &mut set, Facet::RunEnvironment, &query.environment)?;
+    keep_any(conn, &mut set, Facet::RunMainTask, &query.main_task)?;
+    keep_any(conn, &mut set, Facet::RunSideTask, &query.side_task)?;
+    keep_any(conn, &mut set, Facet::RunModel, &query.model)?;
+    keep_any(conn, &mut set, Facet::RunAuthor, &query.author)?;
+    keep_any(conn, &mut set, Facet::RunStatus, &words(&query.status, |status| status.as_str()))?;
+    keep_any(conn, &mut set, Facet::RunMainOutcome, &words(&query.main_outcome, |outcome| outcome.as_str()))?;
+    keep_any(conn, &mut set, Facet::RunSideOutcome, &words(&query.side_outcome, |outcome| outcome.as_str()))?;
+    keep_all(conn, &mut set, Facet::RunTag, &query.tags)?;
+    keep_created(conn, &mut set, query)?;
+    keep_named(conn, &mut set, query.name.as_deref().unwrap_or_default())?;
+    Ok(set)
+}
+
+fn words<T: Copy>(values: &[T], word: impl Fn(T) -> &'static str) -> Vec<&'static str> {
+    values.iter().map(|value| word(*value)).collect()
+}
+
+/// Keeps runs of a time. What is outside of it is taken away, so that "since last week" and "before last week" each
+/// walk one part of the index, and no bound walks nothing.
+fn keep_created(conn: &Connection, set: &mut SeqSet, query: &RunQuery) -> Result<()> {
+    let us = |time: Option<Timestamp>| time.map(Timestamp::as_microsecond);
+    let (from, before) = (us(query.created_from), us(query.created_before));
+    if from.is_none() && before.is_none() {
+        return Ok(());
+    }
+    let mut find = conn.prepare_cached("SELECT seq FROM runs WHERE created_us >= ? AND created_us < ?")?;
+    let mut inside = SeqSet::default();
+    let mut rows = find.query([from.unwrap_or(i64::MIN), before.unwrap_or(i64::MAX)])?;
+    while let Some(row) = rows.next()? {
+        inside.insert(row.get(0)?);
+    }
+    set.intersect(&inside);
+    Ok(())
+}
+
+fn keep_named(conn: &Connection, set: &mut SeqSet, part: &str) -> Result<()> {
+    let part = part.to_lowercase();
+    if part.is_empty() {
+        return Ok(());
+    }
+    let mut named = SeqSet::default();
+    if set.len() <= FEW {
+        let mut test = conn.prepare_cached("SELECT instr(name_folded, ?) > 0 FROM runs WHERE seq = ?")?;
+        for seq in set.ascending(0) {
+            if test.query_row(params![part, seq], |row| row.get(0))? {
+                named.insert(seq);
+            }
+        }
+    } else {
+        let mut find = conn
+            .prepare_cached("SELECT seq FROM runs INDEXED BY runs_by_name WHERE instr(name_folded, ?) > 0")?;
+        let mut rows = find.query([part])?;
+        while let Some(row) = rows.next()? {
+            named.insert(row.get(0)?);
+        }
+    }
+    set.intersect(&named);
+    Ok(())
+}
+
+/// Where a page of runs ended.
+struct Place {
+    key: Value,
+    seq: i64,
+}
+
+/// `<sort><direction>-<key>-<seq>`, with keys in hexadecimal.
+fn write_cursor(query: &RunQuery, place: &Place) -> Cursor {
+    let key = match &place.key {
+        Value::Integer(number) => format!("{number:x}"),
+        Value::Real(number) => format!("{:x}", number.to_bits()),
+        Value::Text(text) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        Value::Null | Value::Blob(_) => "n".to_owned(),
+    };
+    Cursor::new(format!("{}-{key}-{:x}", cursor_head(query), place.seq))
+}
+
+fn cursor_head(query: &RunQuery) -> String {
+    let sort = match query.sort {
+        RunSort::Created => 'c',
+        RunSort::Name => 'n',
+        RunSort::Cost => 'u',
+        RunSort::Trajectories => 't',
+        RunSort::MainRate => 'm',
+    };
+    format!("{sort}{}", if query.descending { 'd' } else { 'a' })
+}
+
+fn read_cursor(query: &RunQuery) -> Result<Option<Place>> {
+    let Some(cursor) = &query.cursor else { return Ok(None) };
+    let parse = || {
+        let (head, rest) = cursor.as_str().split_once('-')?;
+        let (key, seq) = rest.split_once('-')?;
+        let seq = i64::from_str_radix(seq, 16).ok()?;
+        let key = match query.sort {
+            _ if head != cursor_head(query) => return None,
+            RunSort::Name => Value::Text(from_hex(key)?),
+            RunSort::Cost | RunSort::MainRate if key == "n" => Value::Null,
+            RunSort::Cost | RunSort::MainRate => {
+                Value::Real(f64::from_bits(u64::from_str_radix(key, 16).ok()?))
+            }
+            RunSort::Created | RunSort::Trajectories => Value::Integer(i64::from_str_radix(key, 16).ok()?),
+        };
+        Some(Place { key, seq })
+    };
+    match parse() {
+        Some(place) => Ok(Some(place)),
+        None => Err(foreign_cursor(cursor)),
+    }
+}
+
+fn foreign_cursor(cursor: &Cursor) -> DbError {
+    let text: String = cursor.as_str().chars().take(80).collect();
+    StoreError::invalid(format!("the cursor {text:?} does not belong to this list and order")).into()
+}
+
+fn from_hex(text: &str) -> Option<String> {
+    let digits = text.as_bytes().as_chunks::<2>();
+    if !digits.1.is_empty() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let bytes = digits.0.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()
+}
+
+/// Takes a page out of rows in order.
+struct Window {
+    skip: u64,
+    room: u64,
+    places: Vec<Place>,
+    more: bool,
+}
+
+impl Window {
+    fn new(skip: u64, limit: Option<u64>) -> Self {
+        Self { skip, room: limit.unwrap_or(u64::MAX), places: Vec::new(), more: false }
+    }
+
+    /// False: the page is full.
+    fn take(&mut self, place: Place) -> bool {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return true;
+        }
+        if self.room == 0 {
+            self.more = true;
+            return false;
+        }
+        self.room -= 1;
+        self.places.push(place);
+        true
+    }
+
+    fn take_from_set(&mut self, set: &SeqSet, descending: bool, after: Option<i64>) {
+        let mut each = |seq| self.take(Place { key: Value::Integer(0), seq });
+        if descending {
+            set.descending(after.unwrap_or(i64::MAX)).all(&mut each);
+        } else {
+            set.ascending(after.unwrap_or(0)).all(&mut each);
+        }
+    }
+
+    /// The last row, when there are more behind it.
+    fn end(&self) -> Option<&Place> {
+        self.places.last().filter(|_| self.more)
+    }
+}
+
+/// Walks an index of runs. Runs without a key come last, whatever the direction.
+fn walk(conn: &Connection, query: &RunQuery, column: &str, set: &SeqSet, window: &mut Window) -> Result<()> {
+    let (direction, beyond) = if query.descending { ("DESC", "<") } else { ("ASC", ">") };
+    let after = read_cursor(query)?;
+    let in_nulls = after.as_ref().is_some_and(|place| place.key == Value::Null);
+    if !in_nulls {
+        let bound = if after.is_some() {
+            format!("({column}, seq) {beyond} (?, ?)")
+        } else {
+            format!("{column} IS NOT NULL")
+        };
+        let sql = format!(
+            "SELECT {column}, seq FROM runs WHERE {bound} ORDER BY {column} {direction}, seq {direction}"
+        );
+        let arguments: Vec<&dyn ToSql> =
+            after.iter().flat_map(|place| [&place.key as &dyn ToSql, &place.seq]).collect();
+        if !walk_part(conn, &sql, &arguments, set, window)? {
+            return Ok(());
+        }
+    }
+    let bound = if in_nulls { format!("AND seq {beyond} ?") } else { String::new() };
+    let sql =
+        format!("SELECT {column}, seq FROM runs WHERE {column} IS NULL {bound} ORDER BY seq {direction}");
+    let seq = after.as_ref().filter(|_| in_nulls).map(|place| &place.seq as &dyn ToSql);
+    walk_part(conn, &sql, &seq.into_iter().collect::<Vec<_>>(), set, window)?;
+    Ok(())
+}
+
+/// False: the page is full.
+fn walk_part(
+    conn: &Connection,
+    sql: &str,
+    arguments: &[&dyn ToSql],
+    set: &SeqSet,
+    window: &mut Window,
+) -> Result<bool> {
+    let mut find = conn.prepare_cached(sql)?;
+    let mut rows = find.query(params_from_iter(arguments))?;
+    while let Some(row) = rows.next()? {
+        let seq = row.get(1)?;
+        if set.contains(seq) && !window.take(Place { key: row.get(0)?, seq }) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<RunPage> {
+    let set = matching_runs(conn, query)?;
+    let mut window = Window::new(query.skip, query.limit);
+    match query.sort {
+        RunSort::Created => {
+            let after = read_cursor(query)?.map(|place| place.seq);
+            window.take_from_set(&set, query.descending, after);
+        }
+        RunSort::Name => walk(conn, query, "name_folded", &set, &mut window)?,
+        RunSort::Cost => walk(conn, query, "total_cost_usd", &set, &mut window)?,
+        RunSort::Trajectories => walk(conn, query, "trajectory_count", &set, &mut window)?,
+        RunSort::MainRate => walk(conn, query, "main_rate", &set, &mut window)?,
+    }
+    let mut find = conn.prepare_cached(
+        "SELECT run_id, name, policy, task_set, status, created_us, tags, environments, main_tasks, side_tasks, \
+             models, trajectory_count, counts, total_cost_usd, cost_incomplete, deleted_us FROM runs WHERE seq = ?",
+    )?;
+    let mut items = Vec::with_capacity(window.places.len());
+    for place in &window.places {
+        let mut rows = find.query([place.seq])?;
+        let gone = || DbError::corrupt("the filter index", "it names a run that is not there");
+        let row = rows.next()?.ok_or_else(gone)?;
+        items.push(RunRow {
+            run_id: run_id(row.get(0)?)?,
+            name: row.get(1)?,
+            policy: row.get(2)?,
+            task_set: row.get(3)?,
+            status: RunStatus::from_log(text(row.get_ref(4)?)?),
+            created_at: time(row.get(5)?)?,
+            tags: from_json("the tags of a run", text(row.get_ref(6)?)?)?,
+            environments: from_json("the environments of a run", text(row.get_ref(7)?)?)?,
+            main_tasks: from_json("the main tasks of a run", text(row.get_ref(8)?)?)?,
+            side_tasks: from_json("the side tasks of a run", text(row.get_ref(9)?)?)?,
+            models: from_json("the models of a run", text(row.get_ref(10)?)?)?,
+            trajectory_count: unsigned(row.get(11)?),
+            counts: from_json("the counts of a run", text(row.get_ref(12)?)?)?,
+            total_cost_usd: row.get(13)?,
+            cost_incomplete: row.get(14)?,
+            deleted_at: row.get::<_, Option<i64>>(15)?.map(time).transpose()?,
+        });
+    }
+    let next_cursor = window.end().map(|place| write_cursor(query, place));
+    Ok(RunPage { items, total_count: set.len(), next_cursor })
+}
+
+fn text(value: ValueRef<'_>) -> Result<&str> {
+    Ok(value.as_str().map_err(rusqlite::Error::from)?)
+}
+
+fn matching_trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<SeqSet> {
+    let mut set = SeqSet::default();
+    load(conn, Facet::Trajectory, if query.include_deleted { ANY } else { LIVE }, &mut set)?;
+    if let Some(run) = &query.run_id {
+        let mut of_run = SeqSet::default();
+        let mut find = conn.prepare_cached(
+            "SELECT trajectories.seq FROM runs JOIN trajectories ON run = runs.seq WHERE run_id = ?",
+        )?;
+        let mut rows = find.query([run.as_str()])?;
+        while let Some(row) = rows.next()? {
+            of_run.insert(row.get(0)?);
+        }
+        set.intersect(&of_run);
+    }
+    keep_any(conn, &mut set, Facet::TrajectoryEnvironment, &query.environment)?;
+    keep_any(conn, &mut set, Facet::TrajectoryMainTask, &query.main_task)?;
+    keep_any(conn, &mut set, Facet::TrajectorySideTask, &query.side_task)?;
+    keep_any(
+        conn,
+        &mut set,
+        Facet::TrajectoryMainOutcome,
+        &words(&query.main_outcome, |outcome| outcome.as_str()),
+    )?;
+    keep_any(
+        conn,
+        &mut set,
+        Facet::TrajectorySideOutcome,
+        &words(&query.side_outcome, |outcome| outcome.as_str()),
+    )?;
+    keep_all(conn, &mut set, Facet::TrajectoryTag, &query.tags)?;
+    if let Some(errored) = query.errored {
+        let mut with_error = SeqSet::default();
+        load(conn, Facet::Trajectory, ERRORED, &mut with_error)?;
+        if errored {
+            set.intersect(&with_error);
+        } else {
+            set.subtract(&with_error);
+        }
+    }
+    Ok(set)
+}
+
+/// A page of trajectories, of which `sql` selects one column by `seq`.
+fn page<T>(
+    conn: &Connection,
+    query: &TrajectoryQuery,
+    sql: &str,
+    item: impl Fn(&str) -> Result<T>,
+) -> Result<TrajectoryPage<T>> {
+    let after = query.cursor.as_ref().map(|cursor| {
+        let seq = cursor.as_str().strip_prefix("s-").and_then(|seq| i64::from_str_radix(seq, 16).ok());
+        seq.ok_or_else(|| foreign_cursor(cursor))
+    });
+    let set = matching_trajectories(conn, query)?;
+    let mut window = Window::new(query.skip, query.limit);
+    window.take_from_set(&set, true, after.transpose()?);
+    let mut find = conn.prepare_cached(sql)?;
+    let mut items = Vec::with_capacity(window.places.len());
+    for place in &window.places {
+        let mut rows = find.query([place.seq])?;
+        let gone = || DbError::corrupt("the filter index", "it names a trajectory that is not there");
+        items.push(item(text(rows.next()?.ok_or_else(gone)?.get_ref(0)?)?)?);
+    }
+    let next_cursor = window.end().map(|place| Cursor::new(format!("s-{:x}", place.seq)));
+    Ok(TrajectoryPage { items, total_count: set.len(), next_cursor })
+}
+
+pub(super) fn trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
+    page(conn, query, "SELECT summary FROM trajectories WHERE seq = ?", |text| {
+        from_json::<TrajectoryRow>("the summary of a trajectory", text)
+    })
+}
+
+pub(super) fn trajectory_ids(
+    conn: &Connection,
+    query: &TrajectoryQuery,
+) -> Result<TrajectoryPage<TrajectoryId>> {
+    page(conn, query, "SELECT trajectory_id FROM trajectories WHERE seq = ?", |text| {
+        trajectory_id(text.to_owned())
+    })
+}

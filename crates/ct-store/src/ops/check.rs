@@ -1,0 +1,164 @@
+//! Reads everything, compares, and repairs what can be repaired without loss.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::FilesLock;
+use crate::blob::{self, FoundFile, LogKey, LogState};
+use crate::error::{Result, StoreError};
+use crate::meta::LogUse;
+use crate::record::{CheckProgress, CheckReport, Finding, FindingKind};
+use crate::store::Store;
+
+/// A repair keeps ingests out for as long as it takes, so that no log changes between reading it and moving it. A mere
+/// check runs beside them.
+pub(crate) fn check(
+    store: &Store,
+    repair: bool,
+    progress: &mut dyn FnMut(CheckProgress),
+) -> Result<CheckReport> {
+    let lock = if repair { Some(FilesLock::exclusive(store.data_dir())?) } else { None };
+    let audit = store.meta().audit(repair)?;
+    let mut report = CheckReport {
+        runs: audit.runs,
+        trajectories: audit.trajectories,
+        findings: audit.findings,
+        ..CheckReport::default()
+    };
+    let uses = store.meta().log_uses()?;
+    check_logs(store, &uses, repair, progress, &mut report)?;
+
+    // What is not referred to is a leftover only while no ingest is about to refer to it.
+    let lock = match lock {
+        Some(lock) => Some(lock),
+        None => match FilesLock::exclusive(store.data_dir()) {
+            Ok(lock) => Some(lock),
+            Err(StoreError::Busy { .. }) => None,
+            Err(error) => return Err(error),
+        },
+    };
+    if lock.is_some() {
+        check_leftovers(store, repair, &mut report.findings)?;
+    }
+    Ok(report)
+}
+
+fn check_logs(
+    store: &Store,
+    uses: &[LogUse],
+    repair: bool,
+    progress: &mut dyn FnMut(CheckProgress),
+    report: &mut CheckReport,
+) -> Result<()> {
+    let mut by_log: BTreeMap<&LogKey, Vec<&LogUse>> = BTreeMap::new();
+    for log in uses {
+        by_log.entry(&log.key).or_default().push(log);
+    }
+    let bytes_total = by_log.values().map(|uses| uses[0].size_bytes).sum();
+    let mut bytes_done = 0;
+    for (key, uses) in by_log {
+        let size_bytes = uses[0].size_bytes;
+        let mut read = 0;
+        let state = store.logs().verify(key, size_bytes, &mut |bytes| {
+            read += bytes;
+            progress(CheckProgress { bytes_done: bytes_done + read, bytes_total });
+        })?;
+        bytes_done += size_bytes;
+        let subject = format!("log of {}", uses.iter().map(|log| name(log)).collect::<Vec<_>>().join(", "));
+        let mut finding = Finding {
+            kind: FindingKind::LogMissing,
+            subject,
+            detail: format!("{} is not there", key.relative_path().display()),
+            size_bytes: Some(size_bytes),
+            done: None,
+            resolved: false,
+        };
+        match state {
+            LogState::Whole => {
+                report.logs += 1;
+                report.log_bytes += size_bytes;
+                check_range(&uses, size_bytes, &mut report.findings);
+                continue;
+            }
+            // It may have been collected or made again since the list was read.
+            _ if !repair && !is_still_so(store, key, size_bytes, &state)? => continue,
+            LogState::Missing => {}
+            LogState::Damaged(detail) => {
+                finding.kind = FindingKind::LogDamaged;
+                finding.detail = format!("{}: {detail}", key.relative_path().display());
+                if repair {
+                    let target = store.logs().set_aside(key)?;
+                    finding.done = Some(format!("moved to {}", target.display()));
+                }
+            }
+        }
+        finding.detail.push_str("; `ct runs make` with the original log restores it");
+        report.findings.push(finding);
+    }
+    Ok(())
+}
+
+fn name(log: &LogUse) -> String {
+    match log.revision {
+        None => format!("run {}", log.run),
+        Some(revision) => format!("run {}, revision {revision}", log.run),
+    }
+}
+
+fn is_still_so(store: &Store, key: &LogKey, size_bytes: u64, state: &LogState) -> Result<bool> {
+    let known = store.meta().run_of_log(&key.hash)?.is_some();
+    Ok(known && store.logs().verify(key, size_bytes, &mut |_| ())? == *state)
+}
+
+fn check_range(uses: &[&LogUse], size_bytes: u64, findings: &mut Vec<Finding>) {
+    for log in uses {
+        let Some(end) = log.range_end.filter(|end| *end > size_bytes) else { continue };
+        findings.push(Finding {
+            kind: FindingKind::RangeOutside,
+            subject: name(log),
+            detail: format!("a sample is said to end at byte {end} of a log of {size_bytes} bytes"),
+            size_bytes: None,
+            done: None,
+            resolved: false,
+        });
+    }
+}
+
+fn check_leftovers(store: &Store, repair: bool, findings: &mut Vec<Finding>) -> Result<()> {
+    let uses = store.meta().log_uses()?;
+    let needed: HashSet<&LogKey> = uses.iter().map(|log| &log.key).collect();
+    let logs = store.logs();
+    let mut found: Vec<(FindingKind, &str, bool, FoundFile)> = Vec::new();
+    for file in logs.list()? {
+        match &file.key {
+            Some(key) if needed.contains(key) => {}
+            Some(_) => found.push((FindingKind::LogUnreferenced, "no run needs it", true, file)),
+            None => found.push((FindingKind::Stranger, "it is no log by its name and place", false, file)),
+        }
+    }
+    for file in logs.list_set_aside()? {
+        let healed = file.key.as_ref().is_some_and(|key| logs.exists(key));
+        let detail = if healed { "it has been made again since" } else { "an earlier repair moved it here" };
+        found.push((FindingKind::SetAside, detail, healed, file));
+    }
+    for file in logs.list_temporary()? {
+        found.push((FindingKind::TemporaryFile, "an interrupted operation left it", true, file));
+    }
+    for (kind, detail, removable, file) in found {
+        let removed = repair && removable;
+        if removed {
+            blob::remove(&file.path)?;
+        }
+        findings.push(Finding {
+            kind,
+            subject: file.path.display().to_string(),
+            detail: detail.to_owned(),
+            size_bytes: Some(file.size_bytes),
+            done: removed.then(|| "removed".to_owned()),
+            resolved: removed,
+        });
+    }
+    if repair {
+        logs.remove_temporary()?;
+    }
+    Ok(())
+}

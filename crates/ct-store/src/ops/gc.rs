@@ -1,0 +1,55 @@
+//! Removes what nothing needs.
+
+use std::collections::HashSet;
+
+use super::FilesLock;
+use crate::blob::{self, LogKey};
+use crate::error::Result;
+use crate::record::{GcItem, GcKind, GcOptions, GcReport};
+use crate::store::Store;
+
+/// With the lock held nobody is between publishing a log and storing its run, so a log without a run is a leftover.
+pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
+    let _lock = FilesLock::exclusive(store.data_dir())?;
+    let mut items = Vec::new();
+    let uses = store.meta().log_uses()?;
+    let mut purged = HashSet::new();
+    if let Some(before) = options.purge_deleted_before {
+        for log in &uses {
+            if log.deleted_at.is_some_and(|deleted_at| deleted_at < before) && purged.insert(&log.run) {
+                let removed = options.dry_run || store.meta().purge_run(&log.run)?;
+                if removed {
+                    let subject = log.run.to_string();
+                    items.push(GcItem { kind: GcKind::DeletedRun, subject, size_bytes: 0 });
+                } else {
+                    // Someone restored it meanwhile.
+                    purged.remove(&log.run);
+                }
+            }
+        }
+    }
+    let needed: HashSet<&LogKey> =
+        uses.iter().filter(|log| !purged.contains(&log.run)).map(|log| &log.key).collect();
+
+    let logs = store.logs();
+    let unneeded =
+        logs.list()?.into_iter().filter(|file| file.key.as_ref().is_some_and(|key| !needed.contains(key)));
+    let healed = logs
+        .list_set_aside()?
+        .into_iter()
+        .filter(|file| file.key.as_ref().is_some_and(|key| logs.exists(key)));
+    let files = unneeded
+        .map(|file| (GcKind::Log, file))
+        .chain(healed.map(|file| (GcKind::SetAside, file)))
+        .chain(logs.list_temporary()?.into_iter().map(|file| (GcKind::TemporaryFile, file)));
+    for (kind, file) in files {
+        if !options.dry_run {
+            blob::remove(&file.path)?;
+        }
+        items.push(GcItem { kind, subject: file.path.display().to_string(), size_bytes: file.size_bytes });
+    }
+    if !options.dry_run {
+        logs.remove_temporary()?;
+    }
+    Ok(GcReport { items, dry_run: options.dry_run })
+}

@@ -1,0 +1,229 @@
+//! One log becomes one run.
+//!
+//! The log is copied and hashed in one pass, documents are spooled to a file beside it, so memory is that of one
+//! document and of the distinct names among them. Committing first publishes the log, then runs one transaction.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::PathBuf;
+
+use ct_model::{RunId, TrajectoryDocument};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use super::FilesLock;
+use crate::blob::{COPY_BYTES, LogKey, fill};
+use crate::error::{Result, StoreError};
+use crate::meta::{Entry, StagedRun, Sums, row};
+use crate::record::{CommitMode, Committed, KnownRun, LogFormat, LogHash, NewRun, StagedLog};
+use crate::store::Store;
+
+/// One run on its way into the store. Dropping it before the commit leaves nothing behind.
+pub struct Ingest<'s> {
+    store: &'s Store,
+    // Before the lock, so that it is removed while the lock is held.
+    folder: TempDir,
+    spool: Option<BufWriter<File>>,
+    staged: Option<StagedLog>,
+    sums: Sums,
+    eval_metadata: Option<Map<String, Value>>,
+    _lock: FilesLock,
+}
+
+impl<'s> Ingest<'s> {
+    pub(crate) fn begin(store: &'s Store) -> Result<Self> {
+        let lock = FilesLock::shared(store.data_dir())?;
+        let temporary = store.data_dir().join("tmp");
+        fs::create_dir_all(&temporary)
+            .map_err(StoreError::io("make a folder for temporary files", &temporary))?;
+        let folder = tempfile::Builder::new().prefix("ingest-").tempdir_in(&temporary);
+        let folder = folder.map_err(StoreError::io("make a folder for temporary files", &temporary))?;
+        Ok(Self {
+            store,
+            folder,
+            spool: None,
+            staged: None,
+            sums: Sums::default(),
+            eval_metadata: None,
+            _lock: lock,
+        })
+    }
+
+    /// Copies a log into the data folder while hashing it. `progress` is told the bytes so far.
+    ///
+    /// A stored log with the same hash is compared byte by byte, and replaced when it is missing or damaged.
+    pub fn stage_log(
+        &mut self,
+        source: &mut dyn Read,
+        format: LogFormat,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<StagedLog> {
+        let path = self.folder.path().join(format!("log.{}", format.as_str()));
+        let doing = "copy the log into the data folder";
+        let mut copy = File::create(&path).map_err(StoreError::io(doing, &path))?;
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut size_bytes = 0;
+        loop {
+            let n = fill(source, &mut buffer).map_err(|source| StoreError::Source { source })?;
+            if n == 0 {
+                break;
+            }
+            hasher.update(&buffer[..n]);
+            copy.write_all(&buffer[..n]).map_err(StoreError::io(doing, &path))?;
+            size_bytes += n as u64;
+            progress(size_bytes);
+        }
+        drop(copy);
+        let key = LogKey { hash: LogHash::from_bytes(hasher.finalize().into()), format };
+        let mut staged = StagedLog { hash: key.hash.clone(), size_bytes, format, path, healed: false };
+        let logs = self.store.logs();
+        if logs.equals(&key, &staged.path)? {
+            let copy = std::mem::replace(&mut staged.path, logs.path(&key));
+            fs::remove_file(&copy).map_err(StoreError::io("remove a temporary file", &copy))?;
+        } else if logs.exists(&key) || self.is_missed(&key)? {
+            logs.publish(&staged.path, &key)?;
+            staged.path = logs.path(&key);
+            staged.healed = true;
+        }
+        self.staged = Some(staged.clone());
+        Ok(staged)
+    }
+
+    /// Whether a run needs a log that is not there.
+    fn is_missed(&self, key: &LogKey) -> Result<bool> {
+        if self.store.meta().run_of_log(&key.hash)?.is_none() {
+            return Ok(false);
+        }
+        let uses = self.store.meta().log_uses()?;
+        Ok(uses.iter().any(|log| log.key == *key))
+    }
+
+    /// The run that has these very bytes as its log, now or in an earlier revision.
+    pub fn known(&self, hash: &LogHash) -> Result<Option<KnownRun>> {
+        self.store.meta().run_of_log(hash)
+    }
+
+    /// The runs of the same eval, whatever their bytes; not deleted ones.
+    pub fn same_eval(&self, eval_id: &str) -> Result<Vec<RunId>> {
+        self.store.meta().runs_of_eval(eval_id)
+    }
+
+    /// Adds a trajectory, in the order of the log. It must have an id.
+    pub fn push(&mut self, document: &TrajectoryDocument) -> Result<()> {
+        let sample = || format!("sample {:?}, epoch {}", document.eval_sample_id, document.epoch);
+        let id = document
+            .trajectory_id
+            .clone()
+            .ok_or_else(|| StoreError::invalid(format!("{} has no id", sample())))?;
+        // Filled in when the run's id is known.
+        let run = RunId::new(id.as_str()).map_err(|error| StoreError::invalid(error.to_string()))?;
+        let range = document.eval_sample_range.as_ref();
+        let mut kept = document.clone();
+        let eval_metadata = std::mem::take(&mut kept.eval_metadata);
+        let of_run = self.eval_metadata.get_or_insert_with(|| eval_metadata.clone());
+        let entry = Entry {
+            row: row(document, id, run),
+            has_side: document.side_task.is_some() || document.side_task_success.is_some(),
+            range_end: range.map(|range| range.compressed_start.saturating_add(range.compressed_size)),
+            eval_metadata: (*of_run != eval_metadata).then_some(eval_metadata),
+            document: String::new(),
+        };
+        self.sums.add(&entry, &document.models);
+
+        let path = self.folder.path().join("documents");
+        let failed = || StoreError::io("set a document aside", &path);
+        if self.spool.is_none() {
+            self.spool = Some(BufWriter::with_capacity(COPY_BYTES, File::create(&path).map_err(failed())?));
+        }
+        let spool = self.spool.as_mut().expect("made above");
+        for line in [serde_json::to_vec(&entry), serde_json::to_vec(&kept)] {
+            let line =
+                line.map_err(|error| StoreError::invalid(format!("{} is no JSON: {error}", sample())))?;
+            spool.write_all(&line).and_then(|()| spool.write_all(b"\n")).map_err(failed())?;
+        }
+        Ok(())
+    }
+
+    /// Makes the run visible with all its trajectories, or nothing of it.
+    pub fn commit(mut self, run: NewRun, mode: CommitMode) -> Result<Committed> {
+        if self.staged.as_ref() != Some(&run.log) {
+            return Err(StoreError::invalid("the log of the run was not staged in this ingest"));
+        }
+        let spooled = self.folder.path().join("documents");
+        if let Some(spool) = self.spool.take() {
+            // Only this process reads it, so it need not reach the disk.
+            let written = spool.into_inner().map_err(|error| error.into_error());
+            written.map_err(StoreError::io("set documents aside", &spooled))?;
+        }
+        let key = LogKey { hash: run.log.hash.clone(), format: run.log.format };
+        if run.log.path != self.store.logs().path(&key) {
+            if let Some(known) = self.known(&key.hash)?.filter(|known| known.revision.is_none()) {
+                return Ok(Committed::AlreadyThere(known.run_id));
+            }
+            self.store.logs().publish(&run.log.path, &key)?;
+        }
+        let mut entries = Spool::open(spooled, self.sums.trajectories)?;
+        let staged = StagedRun {
+            run: &run,
+            sums: &self.sums,
+            eval_metadata: &self.eval_metadata.unwrap_or_default(),
+            entries: &mut entries,
+        };
+        self.store.meta().commit(staged, &mode, self.store.now())
+    }
+}
+
+/// The entries that were pushed, read back.
+struct Spool {
+    path: PathBuf,
+    lines: Option<BufReader<File>>,
+    left: u64,
+}
+
+impl Spool {
+    fn open(path: PathBuf, count: u64) -> Result<Self> {
+        let lines = if count == 0 {
+            None
+        } else {
+            let file =
+                File::open(&path).map_err(StoreError::io("read documents that were set aside", &path))?;
+            Some(BufReader::with_capacity(COPY_BYTES, file))
+        };
+        Ok(Self { path, lines, left: count })
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if let Some(lines) = &mut self.lines {
+            lines
+                .read_line(&mut line)
+                .map_err(StoreError::io("read documents that were set aside", &self.path))?;
+        }
+        if line.pop() != Some('\n') {
+            return Err(self.cut_off("it ends too early".to_owned()));
+        }
+        Ok(line)
+    }
+
+    fn cut_off(&self, detail: String) -> StoreError {
+        StoreError::Corrupt { what: format!("the temporary file {}", self.path.display()), detail }
+    }
+}
+
+impl Iterator for Spool {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let mut read = || {
+            let line = self.line()?;
+            let mut entry: Entry =
+                serde_json::from_str(&line).map_err(|error| self.cut_off(error.to_string()))?;
+            entry.document = self.line()?;
+            Ok(entry)
+        };
+        Some(read())
+    }
+}

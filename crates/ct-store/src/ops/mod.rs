@@ -1,0 +1,66 @@
+//! Operations over both metadata and logs: the order in which the two change is decided here.
+
+mod check;
+mod gc;
+mod ingest;
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{Result, StoreError};
+
+pub(crate) use check::check;
+pub(crate) use gc::gc;
+pub use ingest::Ingest;
+
+/// How long an ingest waits for a collection.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// A lock on the files of the data folder that nobody refers to yet. The system lets go of it when the process ends.
+pub(crate) struct FilesLock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+
+impl FilesLock {
+    /// For who adds files. Waits a while for who removes them.
+    fn shared(data_dir: &Path) -> Result<Self> {
+        let (file, path) = Self::open(data_dir)?;
+        let mut waited = Duration::ZERO;
+        loop {
+            match file.try_lock_shared() {
+                Ok(()) => return Ok(Self(file)),
+                Err(TryLockError::WouldBlock) if waited < LOCK_TIMEOUT => {
+                    thread::sleep(LOCK_PAUSE);
+                    waited += LOCK_PAUSE;
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Busy {
+                        what: "another process is collecting or repairing the store",
+                    });
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(StoreError::io("lock the data folder", path)(error));
+                }
+            }
+        }
+    }
+
+    /// For who removes files.
+    fn exclusive(data_dir: &Path) -> Result<Self> {
+        let (file, path) = Self::open(data_dir)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Busy {
+                what: "another process is adding to, collecting or repairing the store",
+            }),
+            Err(TryLockError::Error(error)) => Err(StoreError::io("lock the data folder", path)(error)),
+        }
+    }
+
+    fn open(data_dir: &Path) -> Result<(File, PathBuf)> {
+        let path = data_dir.join("ingest.lock");
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        Ok((file.map_err(StoreError::io("open the lock of the data folder", &path))?, path))
+    }
+}

@@ -1,0 +1,143 @@
+//! Processes that are killed, disks that are full.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use ct_model::{RunQuery, TrajectoryQuery};
+use ct_store::{CommitMode, Committed, FindingKind, GcOptions, LogFormat, Store, StoreError};
+
+use crate::support::{Draft, Home, add, draft, new_run, push_all};
+
+const FOLDER: &str = "CT_STORE_TEST_FOLDER";
+const TRAJECTORIES: u64 = 40;
+
+fn large(number: usize) -> Draft {
+    let mut draft = draft(&format!("large-{number}"), usize::try_from(TRAJECTORIES).unwrap());
+    draft.bytes = draft.bytes.repeat(40_000);
+    draft
+}
+
+/// What the killed process runs: it stores runs, one after the other, without end.
+#[test]
+#[ignore = "the other tests of this file start it in a process of its own"]
+fn child_that_stores_runs() {
+    let Ok(folder) = env::var(FOLDER) else { return };
+    let store = Store::open(Path::new(&folder)).unwrap();
+    for number in 0..1000 {
+        add(&store, &large(number), CommitMode::New).unwrap();
+    }
+}
+
+/// What meets the full disk: it stores one run, and says how that ended.
+#[test]
+#[ignore = "the other tests of this file start it in a process of its own"]
+fn child_that_stores_one_run() {
+    let Ok(folder) = env::var(FOLDER) else { return };
+    let store = Store::open(Path::new(&folder)).unwrap();
+    let error = add(&store, &large(0), CommitMode::New).unwrap_err();
+    assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
+    println!("error: {error}: {}", std::error::Error::source(&error).unwrap());
+}
+
+fn child(test: &str, folder: &Path) -> Vec<String> {
+    let program = env::current_exe().unwrap().display().to_string();
+    let arguments = ["--exact", test, "--ignored", "--nocapture"].map(str::to_owned);
+    let mut words = vec!["env".to_owned(), format!("{FOLDER}={}", folder.display()), program];
+    words.extend(arguments);
+    words
+}
+
+#[test]
+fn a_killed_process_leaves_whole_runs_and_leftovers_at_most() {
+    let home = Home::new();
+    let mut runs = 0;
+    for round in 0..12 {
+        let words = child("crash::child_that_stores_runs", home.path());
+        let mut process = Command::new(&words[0]).args(&words[1..]).stdout(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(40 + 37 * (round % 6)));
+        process.kill().unwrap();
+        process.wait().unwrap();
+
+        let page = home.store.runs(&RunQuery::default()).unwrap();
+        assert!(page.items.iter().all(|run| run.trajectory_count == TRAJECTORIES));
+        assert!(page.total_count >= runs, "what was committed stays");
+        runs = page.total_count;
+        let found = home.store.trajectories(&TrajectoryQuery::default()).unwrap();
+        assert_eq!(found.total_count, runs * TRAJECTORIES);
+        let report = home.store.check(false, &mut |_| ()).unwrap();
+        let leftover = |kind| matches!(kind, FindingKind::TemporaryFile | FindingKind::LogUnreferenced);
+        assert!(report.findings.iter().all(|finding| leftover(finding.kind)), "{:?}", report.findings);
+        // The lock went with the process.
+        let collected = home.store.gc(GcOptions { dry_run: false, purge_deleted_before: None }).unwrap();
+        assert_eq!(collected.items.len(), report.findings.len());
+        assert_eq!(home.files().len() as u64, runs);
+    }
+    assert!(runs > 0, "the process was killed before it did anything, in every round");
+}
+
+#[test]
+fn a_process_that_ends_between_two_steps_loses_nothing() {
+    let home = Home::new();
+    let kept = home.add(&draft("kept", 2));
+    let gc = || home.store.gc(GcOptions { dry_run: false, purge_deleted_before: None }).unwrap().items.len();
+
+    // Staged and spooled, not committed: forgetting is what a killed process does.
+    let unfinished = draft("unfinished", 2);
+    let other = Store::open(home.path()).unwrap();
+    let mut ingest = other.begin_ingest().unwrap();
+    ingest.stage_log(&mut unfinished.bytes.as_slice(), LogFormat::Eval, &mut |_| ()).unwrap();
+    push_all(&mut ingest, &unfinished).unwrap();
+    let files = home.files();
+    assert_eq!(files.len(), 3, "{files:?}");
+    let copies = tempfile::tempdir().unwrap();
+    let staged: Vec<_> = files.iter().filter(|file| file.starts_with("tmp/")).collect();
+    for (number, file) in staged.iter().enumerate() {
+        std::fs::copy(home.path().join(file), copies.path().join(number.to_string())).unwrap();
+    }
+    drop(ingest);
+    for (number, file) in staged.iter().enumerate() {
+        std::fs::create_dir_all(home.path().join(file).parent().unwrap()).unwrap();
+        std::fs::copy(copies.path().join(number.to_string()), home.path().join(file)).unwrap();
+    }
+    assert_eq!((home.files().len(), gc(), home.files().len()), (3, 2, 1));
+
+    // Published, and the transaction did not happen.
+    let mut ingest = home.store.begin_ingest().unwrap();
+    let log = ingest.stage_log(&mut unfinished.bytes.as_slice(), LogFormat::Eval, &mut |_| ()).unwrap();
+    push_all(&mut ingest, &unfinished).unwrap();
+    push_all(&mut ingest, &draft("kept", 1)).unwrap();
+    ingest.commit(new_run(&unfinished, log), CommitMode::New).unwrap_err();
+    assert_eq!(home.files().len(), 2);
+    assert!(home.store.check(false, &mut |_| ()).unwrap().is_sound());
+    // The next one finds the log there.
+    assert!(matches!(add(&home.store, &unfinished, CommitMode::New).unwrap(), Committed::Created(_)));
+    assert_eq!((gc(), home.documents(&kept).len()), (0, 2));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_said_and_leaves_nothing() {
+    // A limit on the size of files is a disk that is full, as far as a writer sees. The log fails at the first limit,
+    // and at the second, where the log just fits, the documents or the database do.
+    let log_size = large(0).bytes.len();
+    for (blocks, runs_before) in [(log_size / 1024 / 2, 0), (log_size.div_ceil(1024), 0)] {
+        let home = Home::new();
+        let words = child("crash::child_that_stores_one_run", home.path());
+        let mut shell = Command::new("bash");
+        // The limit is in blocks of 1024 bytes; without the trap the system would end the process.
+        shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"")).arg("bash");
+        let output = shell.args(&words).output().unwrap();
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if blocks < log_size / 1024 {
+            assert!(output.status.success(), "{stdout}\n{stderr}");
+            assert!(stdout.contains("error: could not copy the log into the data folder"), "{stdout}");
+            assert_eq!(home.files(), Vec::<String>::new());
+            assert_eq!(home.store.runs(&RunQuery::default()).unwrap().total_count, runs_before);
+        }
+        assert!(home.store.check(false, &mut |_| ()).unwrap().is_sound());
+    }
+}
