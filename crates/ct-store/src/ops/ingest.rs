@@ -133,7 +133,7 @@ impl<'s> Ingest<'s> {
         self.sums.add(&entry, &document.models);
 
         let path = self.folder.path().join("documents");
-        let failed = || StoreError::io("set a document aside", &path);
+        let failed = || StoreError::io("set documents aside", &path);
         if self.spool.is_none() {
             self.spool = Some(BufWriter::with_capacity(COPY_BYTES, File::create(&path).map_err(failed())?));
         }

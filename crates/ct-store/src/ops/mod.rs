@@ -15,46 +15,47 @@ pub(crate) use check::check;
 pub(crate) use gc::gc;
 pub use ingest::Ingest;
 
-/// How long an ingest waits for a collection.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// How long an ingest waits for a collection, and a collection for an ingest that is about to end.
+const SHARED_TIMEOUT: Duration = Duration::from_secs(10);
+const EXCLUSIVE_TIMEOUT: Duration = Duration::from_millis(500);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A lock on the files of the data folder that nobody refers to yet. The system lets go of it when the process ends.
 pub(crate) struct FilesLock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
 
 impl FilesLock {
-    /// For who adds files. Waits a while for who removes them.
+    /// For who adds files.
     fn shared(data_dir: &Path) -> Result<Self> {
-        let (file, path) = Self::open(data_dir)?;
-        let mut waited = Duration::ZERO;
-        loop {
-            match file.try_lock_shared() {
-                Ok(()) => return Ok(Self(file)),
-                Err(TryLockError::WouldBlock) if waited < LOCK_TIMEOUT => {
-                    thread::sleep(LOCK_PAUSE);
-                    waited += LOCK_PAUSE;
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(StoreError::Busy {
-                        what: "another process is collecting or repairing the store",
-                    });
-                }
-                Err(TryLockError::Error(error)) => {
-                    return Err(StoreError::io("lock the data folder", path)(error));
-                }
-            }
-        }
+        let busy = "another process is collecting or repairing the store";
+        Self::wait(data_dir, File::try_lock_shared, SHARED_TIMEOUT, busy)
     }
 
     /// For who removes files.
     fn exclusive(data_dir: &Path) -> Result<Self> {
+        let busy = "another process is adding to, collecting or repairing the store";
+        Self::wait(data_dir, File::try_lock, EXCLUSIVE_TIMEOUT, busy)
+    }
+
+    fn wait(
+        data_dir: &Path,
+        try_lock: impl Fn(&File) -> std::result::Result<(), TryLockError>,
+        timeout: Duration,
+        busy: &'static str,
+    ) -> Result<Self> {
         let (file, path) = Self::open(data_dir)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Busy {
-                what: "another process is adding to, collecting or repairing the store",
-            }),
-            Err(TryLockError::Error(error)) => Err(StoreError::io("lock the data folder", path)(error)),
+        let mut waited = Duration::ZERO;
+        loop {
+            match try_lock(&file) {
+                Ok(()) => return Ok(Self(file)),
+                Err(TryLockError::WouldBlock) if waited < timeout => {
+                    thread::sleep(LOCK_PAUSE);
+                    waited += LOCK_PAUSE;
+                }
+                Err(TryLockError::WouldBlock) => return Err(StoreError::Busy { what: busy }),
+                Err(TryLockError::Error(error)) => {
+                    return Err(StoreError::io("lock the data folder", path)(error));
+                }
+            }
         }
     }
 

@@ -20,6 +20,13 @@ fn large(number: usize) -> Draft {
     draft
 }
 
+/// A run that needs some space for its log, more for its documents, and most in the database.
+fn wide() -> Draft {
+    let mut draft = draft("wide", 600);
+    draft.bytes = draft.bytes.repeat(8000);
+    draft
+}
+
 /// What the killed process runs: it stores runs, one after the other, without end.
 #[test]
 #[ignore = "the other tests of this file start it in a process of its own"]
@@ -36,10 +43,12 @@ fn child_that_stores_runs() {
 #[ignore = "the other tests of this file start it in a process of its own"]
 fn child_that_stores_one_run() {
     let Ok(folder) = env::var(FOLDER) else { return };
-    let store = Store::open(Path::new(&folder)).unwrap();
-    let error = add(&store, &large(0), CommitMode::New).unwrap_err();
-    assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
-    println!("error: {error}: {}", std::error::Error::source(&error).unwrap());
+    let stored = Store::open(Path::new(&folder)).and_then(|store| add(&store, &wide(), CommitMode::New));
+    match stored {
+        Ok(_) => println!("ended: well"),
+        Err(error @ StoreError::Io { .. }) => println!("ended: {error}"),
+        Err(error) => panic!("{error:?}"),
+    }
 }
 
 fn child(test: &str, folder: &Path) -> Vec<String> {
@@ -117,27 +126,43 @@ fn a_process_that_ends_between_two_steps_loses_nothing() {
     assert_eq!((gc(), home.documents(&kept).len()), (0, 2));
 }
 
+/// A limit on the size of files is what a full disk is to a writer. With more and more room the run fails at one step
+/// after the other, until it fits.
 #[cfg(unix)]
 #[test]
-fn a_full_disk_is_said_and_leaves_nothing() {
-    // A limit on the size of files is a disk that is full, as far as a writer sees. The log fails at the first limit,
-    // and at the second, where the log just fits, the documents or the database do.
-    let log_size = large(0).bytes.len();
-    for (blocks, runs_before) in [(log_size / 1024 / 2, 0), (log_size.div_ceil(1024), 0)] {
+fn a_full_disk_is_said_and_leaves_nothing_half_done() {
+    let mut ends = Vec::new();
+    let mut room_kib = 60_u64;
+    while ends.last().is_none_or(|end| end != "well") {
+        assert!(room_kib < 1 << 16, "it never fits: {ends:?}");
         let home = Home::new();
         let words = child("crash::child_that_stores_one_run", home.path());
-        let mut shell = Command::new("bash");
-        // The limit is in blocks of 1024 bytes; without the trap the system would end the process.
-        shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"")).arg("bash");
-        let output = shell.args(&words).output().unwrap();
-        let (stdout, stderr) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if blocks < log_size / 1024 {
-            assert!(output.status.success(), "{stdout}\n{stderr}");
-            assert!(stdout.contains("error: could not copy the log into the data folder"), "{stdout}");
-            assert_eq!(home.files(), Vec::<String>::new());
-            assert_eq!(home.store.runs(&RunQuery::default()).unwrap().total_count, runs_before);
+        // Without the trap the system would end the process.
+        let script = format!("trap '' XFSZ; ulimit -f {room_kib}; exec \"$@\"");
+        let output = Command::new("bash").args(["-c", &script, "bash"]).args(&words).output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let end = stdout.lines().find_map(|line| line.split_once("ended: ")).map(|(_, end)| end.to_owned());
+        let mut end = end.unwrap_or_else(|| panic!("{stdout}\n{}", String::from_utf8_lossy(&output.stderr)));
+
+        let there = home.store.runs(&RunQuery::default()).unwrap().total_count == 1;
+        assert_eq!(there, end == "well");
+        let report = home.store.check(false, &mut |_| ()).unwrap();
+        assert!(report.is_sound(), "{report:?}");
+        let files = home.files();
+        assert!(files.iter().all(|file| file.starts_with("logs/")), "{files:?}");
+        if !there && !files.is_empty() {
+            end = format!("after the log was published: {end}");
+            let collected = home.store.gc(GcOptions { dry_run: false, purge_deleted_before: None }).unwrap();
+            assert_eq!((collected.items.len(), home.files().len()), (1, 0));
         }
-        assert!(home.store.check(false, &mut |_| ()).unwrap().is_sound());
+        ends.push(end);
+        room_kib += room_kib / 5;
+    }
+    for step in [
+        "could not copy the log",
+        "could not set documents aside",
+        "after the log was published: could not use",
+    ] {
+        assert!(ends.iter().any(|end| end.starts_with(step)), "{step}: {ends:#?}");
     }
 }

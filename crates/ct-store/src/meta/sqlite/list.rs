@@ -232,6 +232,9 @@ fn walk(conn: &Connection, query: &RunQuery, column: &str, set: &SeqSet, window:
             return Ok(());
         }
     }
+    if !matches!(query.sort, RunSort::Cost | RunSort::MainRate) {
+        return Ok(());
+    }
     let bound = if in_nulls { format!("AND seq {beyond} ?") } else { String::new() };
     let sql =
         format!("SELECT {column}, seq FROM runs WHERE {column} IS NULL {bound} ORDER BY seq {direction}");
