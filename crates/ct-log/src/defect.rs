@@ -38,6 +38,15 @@ impl Defect {
         }
     }
 
+    pub(crate) fn given_up(offset: u64) -> Self {
+        Self {
+            kind: DefectKind::Directory,
+            name: String::new(),
+            offset: Some(offset),
+            reason: "too many damaged members: nothing behind this was searched".to_owned(),
+        }
+    }
+
     pub(crate) fn member(name: &str, offset: u64, reason: &str) -> Self {
         let kind = if name.starts_with("samples/") { DefectKind::Sample } else { DefectKind::Member };
         Self { kind, name: name.to_owned(), offset: Some(offset), reason: reason.to_owned() }
@@ -55,12 +64,11 @@ impl Defect {
 
 impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.name.is_empty() {
-            write!(f, "{:?}", self.name)?;
-            if let Some(offset) = self.offset {
-                write!(f, " at byte {offset}")?;
-            }
-            f.write_str(": ")?;
+        match (self.name.as_str(), self.offset) {
+            ("", None) => {}
+            ("", Some(offset)) => write!(f, "at byte {offset}: ")?,
+            (name, None) => write!(f, "{name:?}: ")?,
+            (name, Some(offset)) => write!(f, "{name:?} at byte {offset}: ")?,
         }
         f.write_str(&self.reason)
     }

@@ -47,15 +47,31 @@ pub(crate) fn parse_shell_name(name: &str) -> Option<(&str, &str, u64)> {
     Some((folder, id, epoch))
 }
 
-/// The order in which Inspect hands out samples: by epoch, then by id with whole numbers in numeric order.
-pub(crate) fn sample_order(id: &str, epoch: u64) -> (u64, String) {
-    let number = !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
-    (epoch, if number { format!("{id:0>20}") } else { id.to_owned() })
+/// The order in which Inspect hands out samples: by epoch, then by id with whole numbers in numeric order. An id of
+/// digits counts as a number, whatever its type in the sample.
+pub fn sample_order(id: &str, epoch: u64) -> (u64, String) {
+    // Padded as Python's `zfill` does it. A number has no leading zeros: `007` is a text.
+    let digits = id.strip_prefix('-').unwrap_or(id);
+    let number =
+        matches!(digits.as_bytes(), [b'0'] | [b'1'..=b'9', ..]) && digits.bytes().all(|b| b.is_ascii_digit());
+    let padded = match id.len() - digits.len() {
+        0 => format!("{digits:0>20}"),
+        _ => format!("-{digits:0>19}"),
+    };
+    (epoch, if number { padded } else { id.to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_are_ordered_as_inspect_does() {
+        let mut ids = ["10", "007", "x", "9", "-5", "0", "-12", "", "-", "1x"];
+        ids.sort_by_cached_key(|id| sample_order(id, 1));
+        assert_eq!(ids, ["", "-", "-5", "-12", "0", "9", "10", "007", "1x", "x"]);
+        assert!(sample_order("z", 1) < sample_order("a", 2));
+    }
 
     #[test]
     fn names_are_split_at_the_last_epoch() {

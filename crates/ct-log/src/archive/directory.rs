@@ -1,8 +1,8 @@
 //! The central directory: found from the end of the file, read in one piece, believed only within limits.
 
 use super::{
-    ArchiveError, CENTRAL_SIGNATURE, Entry, FLAG_ENCRYPTED, LOCAL_HEADER_BYTES, TAIL_BYTES, check_sizes,
-    u16_at, u32_at, u64_at, widen,
+    ArchiveError, CENTRAL_SIGNATURE, Entry, FLAG_ENCRYPTED, LOCAL_HEADER_BYTES, LOCAL_SIGNATURE, TAIL_BYTES,
+    check_sizes, u16_at, u32_at, u64_at, widen,
 };
 use crate::source::Source;
 use crate::{Defect, Limits};
@@ -122,6 +122,13 @@ fn parse(
     defects: &mut Vec<Defect>,
 ) -> Result<Vec<Entry>, ArchiveError> {
     let broken = || ArchiveError::Directory { problem: "broken" };
+    if place.shift > 0 {
+        let mut start = [0; 4];
+        source.read_exact_at(0, &mut start)?;
+        if &start == LOCAL_SIGNATURE {
+            return Err(ArchiveError::Directory { problem: "that of an archive inside of this one" });
+        }
+    }
     let owned;
     let mut rest: &[u8] = if place.offset >= tail.offset {
         let from = (place.offset - tail.offset) as usize;
@@ -162,10 +169,10 @@ fn parse(
         );
         rest = &rest[next..];
         entry.header_offset = entry.header_offset.saturating_add(place.shift);
-        if entries.len() == limits.entries_max {
+        if entries.len() + torn.len() == limits.entries_max {
             return Err(ArchiveError::Limit {
                 limit: "entries_max",
-                found: entries.len() as u64 + 1,
+                found: limits.entries_max as u64 + 1,
                 allowed: limits.entries_max as u64,
             });
         }
@@ -181,7 +188,8 @@ fn parse(
             entries.push(entry);
         }
     }
-    if entries.is_empty() && !torn.is_empty() {
+    // An empty directory behind other bytes belongs to something else, such as an archive inside of a torn one.
+    if entries.is_empty() && place.offset > 0 {
         return Err(broken());
     }
     // The same row twice is harmless; anything else that shares bytes is not.

@@ -35,7 +35,8 @@ pub(super) fn open_data(
     entry: &Entry,
 ) -> Result<(u64, Box<dyn Read + Send>), ArchiveError> {
     let name_slack = entry.name.len() as u64 + EXTRA_SLACK_BYTES;
-    let wanted = LOCAL_HEADER_BYTES + name_slack + entry.compressed_size;
+    // Without a directory a header can claim any size.
+    let wanted = entry.compressed_size.saturating_add(LOCAL_HEADER_BYTES + name_slack);
     let available = source.size_bytes().saturating_sub(entry.header_offset);
     let mut stream = Arc::clone(source).stream(entry.header_offset, wanted.min(available))?;
 
@@ -46,7 +47,7 @@ pub(super) fn open_data(
     }
     let names = u64::from(u16_at(&header, 26)) + u64::from(u16_at(&header, 28));
     let start = entry.header_offset + LOCAL_HEADER_BYTES + names;
-    if start + entry.compressed_size > source.size_bytes() {
+    if start.saturating_add(entry.compressed_size) > source.size_bytes() {
         return Err(problem(entry, MemberProblem::Torn));
     }
     if names > name_slack {
@@ -90,7 +91,6 @@ pub struct EntryReader {
     start: u64,
     hasher: crc32fast::Hasher,
     produced: u64,
-    checked: bool,
 }
 
 impl EntryReader {
@@ -103,6 +103,39 @@ impl EntryReader {
             return Err(problem(entry, MemberProblem::Encrypted));
         }
         let (start, data) = open_data(source, entry)?;
+        Self::decode(entry.clone(), start, data, limits)
+    }
+
+    /// Reads bytes whose place is known, without the archive's directory: one ranged read. `name` is for messages.
+    pub fn of_range(
+        source: &Arc<dyn Source>,
+        name: &str,
+        range: &StoredRange,
+        limits: &Limits,
+    ) -> Result<Self, ArchiveError> {
+        let entry = Entry {
+            name: name.to_owned(),
+            method: range.method,
+            compressed_size: range.compressed_size,
+            uncompressed_size: range.uncompressed_size,
+            crc32: range.crc32,
+            header_offset: range.start,
+            flags: 0,
+        };
+        let end = range.start.checked_add(range.compressed_size);
+        if end.is_none_or(|end| end > source.size_bytes()) {
+            return Err(problem(&entry, MemberProblem::Torn));
+        }
+        let data = FromSource(Arc::clone(source).stream(range.start, range.compressed_size)?);
+        Self::decode(entry, range.start, Box::new(data), limits)
+    }
+
+    fn decode(
+        entry: Entry,
+        start: u64,
+        data: Box<dyn Read + Send>,
+        limits: &Limits,
+    ) -> Result<Self, ArchiveError> {
         let decoder = match entry.method {
             method::STORED => Decoder::Stored(data),
             method::DEFLATE => Decoder::Deflate(flate2::bufread::DeflateDecoder::new(
@@ -113,16 +146,9 @@ impl EntryReader {
                 decoder.window_log_max(limits.zstd_window_log_max)?;
                 Decoder::Zstd(Box::new(decoder))
             }
-            other => return Err(problem(entry, MemberProblem::Method(other))),
+            other => return Err(problem(&entry, MemberProblem::Method(other))),
         };
-        Ok(Self {
-            decoder,
-            entry: entry.clone(),
-            start,
-            hasher: crc32fast::Hasher::new(),
-            produced: 0,
-            checked: false,
-        })
+        Ok(Self { decoder, entry, start, hasher: crc32fast::Hasher::new(), produced: 0 })
     }
 
     /// Where the member's bytes lie.
@@ -148,10 +174,7 @@ impl EntryReader {
         }
     }
 
-    fn check_end(&mut self) -> io::Result<()> {
-        if std::mem::replace(&mut self.checked, true) {
-            return Ok(());
-        }
+    fn check_end(&self) -> io::Result<()> {
         if self.produced != self.entry.uncompressed_size {
             return Err(self
                 .fail(MemberProblem::Size { declared: self.entry.uncompressed_size, found: self.produced }));

@@ -167,6 +167,15 @@ impl Archive {
         &self.entries
     }
 
+    /// Checks what is put together from members against the limits for single members and for expansion.
+    pub(crate) fn check_assembled(&self, bytes: u64) -> Result<(), ArchiveError> {
+        let allowed = self.limits.entry_bytes_max;
+        if bytes > allowed {
+            return Err(ArchiveError::Limit { limit: "entry_bytes_max", found: bytes, allowed });
+        }
+        check_expanded(bytes, self.source.size_bytes(), &self.limits)
+    }
+
     /// The member of that name; the last one where there are several.
     pub fn get(&self, name: &str) -> Option<&Entry> {
         self.by_name.get(name).map(|&i| &self.entries[i])
@@ -250,27 +259,44 @@ fn widen<const N: usize>(extra: &[u8], fields: [&mut u64; N]) {
     }
 }
 
-/// Checks single sizes, the sum of the sizes, and that no bytes are counted twice. Sorts nothing.
-fn check_sizes(entries: &[Entry], file_bytes: u64, limits: &Limits) -> Result<(), ArchiveError> {
-    let over = |limit, found, allowed| Err(ArchiveError::Limit { limit, found, allowed });
-    let mut total = 0_u64;
-    for entry in entries {
-        if entry.uncompressed_size > limits.entry_bytes_max {
-            return over("entry_bytes_max", entry.uncompressed_size, limits.entry_bytes_max);
-        }
-        total = total.saturating_add(entry.uncompressed_size);
+/// Checks the declared size of one member.
+fn check_entry(entry: &Entry, limits: &Limits) -> Result<(), ArchiveError> {
+    if entry.uncompressed_size > limits.entry_bytes_max {
+        return Err(ArchiveError::Limit {
+            limit: "entry_bytes_max",
+            found: entry.uncompressed_size,
+            allowed: limits.entry_bytes_max,
+        });
     }
+    Ok(())
+}
+
+/// Checks that no more than `limits` grant comes out of a file.
+fn check_expanded(total: u64, file_bytes: u64, limits: &Limits) -> Result<(), ArchiveError> {
+    let over = |limit, found, allowed| Err(ArchiveError::Limit { limit, found, allowed });
     if total > limits.expanded_bytes_max {
         return over("expanded_bytes_max", total, limits.expanded_bytes_max);
     }
-    if total > limits.expansion_free_bytes && total / file_bytes.max(1) > limits.expansion_ratio_max {
-        return over("expansion_ratio_max", total / file_bytes.max(1), limits.expansion_ratio_max);
+    let ratio = total / file_bytes.max(1);
+    if total > limits.expansion_free_bytes && ratio > limits.expansion_ratio_max {
+        return over("expansion_ratio_max", ratio, limits.expansion_ratio_max);
     }
+    Ok(())
+}
+
+/// Checks single sizes, the sum of the sizes, and that no bytes are counted twice. Sorts nothing.
+fn check_sizes(entries: &[Entry], file_bytes: u64, limits: &Limits) -> Result<(), ArchiveError> {
+    let mut total = 0_u64;
+    for entry in entries {
+        check_entry(entry, limits)?;
+        total = total.saturating_add(entry.uncompressed_size);
+    }
+    check_expanded(total, file_bytes, limits)?;
     let mut order: Vec<&Entry> = entries.iter().collect();
     order.sort_by_key(|e| e.header_offset);
     for pair in order.windows(2) {
-        let end =
-            pair[0].header_offset + LOCAL_HEADER_BYTES + pair[0].name.len() as u64 + pair[0].compressed_size;
+        // Without the name: where its bytes are no UTF-8, its length here is not that in the file.
+        let end = pair[0].header_offset.saturating_add(LOCAL_HEADER_BYTES + pair[0].compressed_size);
         if pair[1].header_offset < end {
             return Err(ArchiveError::Overlap { first: pair[0].name.clone(), second: pair[1].name.clone() });
         }

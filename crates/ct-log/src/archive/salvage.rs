@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use super::{
     ArchiveError, DESCRIPTOR_SIGNATURE, Entry, EntryReader, FLAG_DESCRIPTOR, FLAG_ENCRYPTED,
-    LOCAL_HEADER_BYTES, LOCAL_SIGNATURE, MemberProblem, check_sizes, u16_at, u32_at, u64_at, unwrap_io,
-    widen,
+    LOCAL_HEADER_BYTES, LOCAL_SIGNATURE, MemberProblem, check_entry, check_expanded, check_sizes, u16_at,
+    u32_at, u64_at, unwrap_io, widen,
 };
 use crate::source::Source;
 use crate::{Defect, Limits};
 
 /// Bytes searched at a time.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// Bytes that may be inflated in vain, per byte of the file, before the search is given up: damage costs little, only a
-/// file made for it costs more.
+/// Defects after which the search is given up.
+const DEFECTS_MAX: usize = 10_000;
+/// Bytes that may be inflated or searched in vain, per byte of the file, before the search is given up: damage costs
+/// little, only a file made for it costs more.
 const VAIN_RATIO_MAX: u64 = 64;
 
 /// Lists the whole members in physical order. Each was inflated and checked.
@@ -27,10 +29,10 @@ pub(super) fn walk(
     let file_bytes = source.size_bytes();
     let mut entries = Vec::new();
     let mut vain_left = file_bytes.saturating_mul(VAIN_RATIO_MAX);
+    let mut total = 0_u64;
     let mut at = 0;
-    loop {
-        let Some(header_at) = find(&**source, at, LOCAL_SIGNATURE)? else { break };
-        let Some((entry, end)) = local_entry(&**source, header_at)? else {
+    while let Some(header_at) = find(&**source, at, LOCAL_SIGNATURE)? {
+        let Some((entry, end)) = local_entry(&**source, header_at, &mut vain_left)? else {
             at = header_at + 4;
             continue;
         };
@@ -41,17 +43,29 @@ pub(super) fn walk(
                 allowed: limits.entries_max as u64,
             });
         }
-        // What is read here is bounded as in an archive with a directory.
-        check_sizes(std::slice::from_ref(&entry), file_bytes, limits)?;
+        if defects.len() >= DEFECTS_MAX {
+            defects.push(Defect::given_up(header_at));
+            break;
+        }
+        // A header found among damage may claim anything: what exceeds the limits costs no more than that member.
+        let with_this = total.saturating_add(entry.uncompressed_size);
+        if let Err(e) =
+            check_entry(&entry, limits).and_then(|()| check_expanded(with_this, file_bytes, limits))
+        {
+            defects.push(Defect::member(&entry.name, header_at, &e.to_string()));
+            at = header_at + 4;
+            continue;
+        }
         match verify(source, &entry, limits) {
             Ok(()) => {
+                total = with_this;
                 entries.push(entry);
                 at = end;
             }
             Err((ArchiveError::Member { problem, .. }, inflated)) => {
                 defects.push(Defect::member(&entry.name, header_at, &problem.to_string()));
                 if vain_left < inflated {
-                    defects.push(Defect::directory("given up: too many damaged members"));
+                    defects.push(Defect::given_up(header_at));
                     break;
                 }
                 vain_left -= inflated;
@@ -82,7 +96,11 @@ fn verify(source: &Arc<dyn Source>, entry: &Entry, limits: &Limits) -> Result<()
 }
 
 /// Reads a local header. `None` when it cannot be one. The second value is where the member ends, as it says.
-fn local_entry(source: &dyn Source, at: u64) -> Result<Option<(Entry, u64)>, ArchiveError> {
+fn local_entry(
+    source: &dyn Source,
+    at: u64,
+    vain_left: &mut u64,
+) -> Result<Option<(Entry, u64)>, ArchiveError> {
     let file_bytes = source.size_bytes();
     let mut header = [0; LOCAL_HEADER_BYTES as usize];
     if at + LOCAL_HEADER_BYTES > file_bytes {
@@ -110,7 +128,7 @@ fn local_entry(source: &dyn Source, at: u64) -> Result<Option<(Entry, u64)>, Arc
     widen(&names[name_bytes..], [&mut entry.uncompressed_size, &mut entry.compressed_size]);
     let mut end = start.saturating_add(entry.compressed_size);
     if flags & FLAG_DESCRIPTOR != 0 && entry.crc32 == 0 && entry.compressed_size == 0 {
-        match descriptor(source, start)? {
+        match descriptor(source, start, vain_left)? {
             Some((crc32, compressed_size, uncompressed_size, after)) => {
                 entry.crc32 = crc32;
                 entry.compressed_size = compressed_size;
@@ -125,9 +143,16 @@ fn local_entry(source: &dyn Source, at: u64) -> Result<Option<(Entry, u64)>, Arc
 }
 
 /// Finds the data descriptor behind data that starts at `start`: CRC, compressed and inflated size, and where it ends.
-fn descriptor(source: &dyn Source, start: u64) -> Result<Option<(u32, u64, u64, u64)>, ArchiveError> {
+fn descriptor(
+    source: &dyn Source,
+    start: u64,
+    vain_left: &mut u64,
+) -> Result<Option<(u32, u64, u64, u64)>, ArchiveError> {
     let mut at = start;
-    while let Some(found) = find(source, at, DESCRIPTOR_SIGNATURE)? {
+    while *vain_left > 0 {
+        let found = find(source, at, DESCRIPTOR_SIGNATURE)?;
+        *vain_left = vain_left.saturating_sub(found.unwrap_or(source.size_bytes()) - at);
+        let Some(found) = found else { break };
         let mut bytes = [0; 24];
         let available = (source.size_bytes() - found).min(24) as usize;
         source.read_exact_at(found, &mut bytes[..available])?;

@@ -36,6 +36,7 @@ pub(super) struct ChunkedReader {
     steps: VecDeque<Step>,
     piece: Vec<u8>,
     at: usize,
+    produced: u64,
 }
 
 impl ChunkedReader {
@@ -81,7 +82,7 @@ impl ChunkedReader {
         steps.push_back(Step::Text(br#"],"calls":["#.to_vec()));
         push_all(&mut steps, &chunks("calls"));
         steps.push_back(Step::Text(b"]}}".to_vec()));
-        Ok(Self { archive, steps, piece: Vec::new(), at: 0 })
+        Ok(Self { archive, steps, piece: Vec::new(), at: 0, produced: 0 })
     }
 
     fn make(&self, step: Step) -> Result<Vec<u8>, LogError> {
@@ -132,6 +133,11 @@ impl Read for ChunkedReader {
                 other => io::Error::new(io::ErrorKind::InvalidData, other),
             })?;
             self.at = 0;
+            // References may name the same chunk again and again.
+            self.produced += self.piece.len() as u64;
+            self.archive
+                .check_assembled(self.produced)
+                .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
         }
         let n = buffer.len().min(self.piece.len() - self.at);
         buffer[..n].copy_from_slice(&self.piece[self.at..self.at + n]);

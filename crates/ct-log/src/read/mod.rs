@@ -64,7 +64,8 @@ pub enum LogError {
 }
 
 impl LogError {
-    fn json(what: impl Into<String>, source: JsonError) -> Self {
+    /// A JSON error in some part of a log; an error of the source or the archive underneath comes as such.
+    pub fn json(what: impl Into<String>, source: JsonError) -> Self {
         match source {
             JsonError::Io(io) => match crate::archive::unwrap_io(io) {
                 ArchiveError::Io(io) => Self::Io(io),

@@ -29,8 +29,8 @@ impl SummaryRow {
     }
 }
 
-/// Hands out rows from `summaries.json`, else from the journal. Two passes over these small members instead of keeping
-/// them: the first finds the last row of each sample.
+/// Hands out rows from `summaries.json`, else from the journal. Several passes over these small members instead of
+/// keeping them: the first finds out which rows are superseded, and only what supersedes them is kept.
 pub(super) fn read<E: From<LogError>>(
     archive: &Archive,
     f: &mut dyn FnMut(SummaryRow) -> Result<(), E>,
@@ -39,18 +39,34 @@ pub(super) fn read<E: From<LogError>>(
         Some(index) => vec![index],
         None => numbered(archive, JOURNAL_SUMMARIES).into_iter().map(|(_, index)| index).collect(),
     };
-    let mut last: HashMap<(String, u64), usize> = HashMap::new();
+    // First and last row of each sample.
+    let mut rows: HashMap<(String, u64), (usize, usize)> = HashMap::new();
     let mut n = 0;
     each(archive, &members, &mut |row| {
-        last.insert((row.id, row.epoch), n);
+        rows.entry((row.id, row.epoch)).or_insert((n, n)).1 = n;
         n += 1;
         Ok::<_, LogError>(())
     })?;
+    let mut later: HashMap<usize, SummaryRow> = HashMap::new();
+    if rows.len() < n {
+        n = 0;
+        each(archive, &members, &mut |row| {
+            if let Some(&(first, last)) = rows.get(&(row.id.clone(), row.epoch))
+                && first < last
+                && last == n
+            {
+                later.insert(first, row);
+            }
+            n += 1;
+            Ok::<_, LogError>(())
+        })?;
+    }
     n = 0;
     each(archive, &members, &mut |row| {
-        let current = last.get(&(row.id.clone(), row.epoch)) == Some(&n);
+        let first = rows.get(&(row.id.clone(), row.epoch)).is_some_and(|&(first, _)| first == n);
+        let row = later.remove(&n).unwrap_or(row);
         n += 1;
-        if current { f(row) } else { Ok(()) }
+        if first { f(row) } else { Ok(()) }
     })
 }
 
