@@ -21,6 +21,8 @@ pub const DEPTH_MAX: usize = 2_000;
 pub const VALUE_DEPTH_MAX: usize = 400;
 /// Bytes of an object key. Longer keys are an attack, not a name.
 pub const KEY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a string that are looked at one by one before it is handled as a long one.
+const PLAIN_BYTES_MAX: usize = 128;
 /// Bytes of one number.
 pub const NUMBER_BYTES_MAX: usize = 1 << 16;
 
@@ -296,12 +298,14 @@ impl<R: Read> Reader<R> {
                 return Ok(self.syntax("a key")?);
             }
             let at = self.offset();
-            if self.string(KEY_BYTES_MAX)? {
-                return Err(JsonError::TooLong { offset: at }.into());
-            }
             let mut key = std::mem::take(&mut self.key);
             key.clear();
-            unescape(&self.scratch, usize::MAX, &mut key);
+            if self.plain(usize::MAX, &mut key).is_none() {
+                if self.string(KEY_BYTES_MAX)? {
+                    return Err(JsonError::TooLong { offset: at }.into());
+                }
+                unescape(&self.scratch, usize::MAX, &mut key);
+            }
             self.skip_space()?;
             if self.must_look()? != b':' {
                 return Ok(self.syntax("`:`")?);
@@ -544,15 +548,38 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// The quick way through a string, for keys, names and beginnings of texts: appends its first `chars_max`
+    /// characters to `out` and says whether it went on, when they lie in the window as they are, short and without
+    /// escapes. Otherwise consumes nothing. Stands on the opening quote; behind a string that went on it stands inside.
+    fn plain(&mut self, chars_max: usize, out: &mut String) -> Option<bool> {
+        let text = &self.window[self.start + 1..self.end];
+        let text = &text[..text.len().min(PLAIN_BYTES_MAX).min(chars_max.saturating_add(1))];
+        let at = text.iter().position(|&b| b == b'"' || b == b'\\' || !b.is_ascii());
+        let (chars, cut) = match at {
+            Some(at) if text[at] == b'"' => (at, false),
+            None if text.len() > chars_max => (chars_max, true),
+            _ => return None,
+        };
+        out.push_str(std::str::from_utf8(&text[..chars]).ok()?);
+        self.start += 1 + chars + usize::from(!cut);
+        Some(cut)
+    }
+
     /// The first `chars_max` characters of the next value if it is a string; any other value is skipped.
     pub fn text(&mut self, chars_max: usize) -> Result<Option<Text>, JsonError> {
         if self.peek()? != Kind::String {
             self.skip()?;
             return Ok(None);
         }
+        let mut text = String::new();
+        if let Some(cut) = self.plain(chars_max, &mut text) {
+            if cut {
+                self.skip_rest_of_string()?;
+            }
+            return Ok(Some(Text { text, cut }));
+        }
         // One character takes at most two escapes of six bytes.
         let cut = self.string(chars_max.saturating_mul(12))?;
-        let mut text = String::new();
         let rest = unescape(&self.scratch, chars_max, &mut text);
         Ok(Some(Text { text, cut: cut || rest }))
     }
