@@ -34,8 +34,16 @@ struct GlobalArgs {
     /// Say more about what is done
     #[arg(long, short, global = true, conflicts_with = "quiet")]
     verbose: bool,
-    /// When to use colour
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_default_value = true, global = true)]
+    /// When to use colour: auto, always or never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true,
+        global = true
+    )]
     color: ColorChoice,
 }
 
@@ -47,7 +55,6 @@ enum Command {
     /// Check and clean the store
     #[command(subcommand)]
     Store(store::StoreCommand),
-    /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
 

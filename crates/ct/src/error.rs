@@ -234,17 +234,21 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let (kind, hint) = match &error {
             StoreError::NotFound { what } if what.starts_with("run") => {
-                (Kind::NotFound, Some("list the runs with: ct runs list --all"))
+                (Kind::NotFound, Some("list the runs with: ct runs list --all".to_owned()))
             }
             StoreError::NotFound { .. } => (Kind::NotFound, None),
-            StoreError::Ambiguous { .. } => (Kind::Conflict, Some("give more characters of the id")),
-            StoreError::Conflict(Conflict::RunDeleted { .. }) => {
-                (Kind::Conflict, Some("bring it back with: ct runs restore RUN"))
+            StoreError::Ambiguous { .. } => {
+                (Kind::Conflict, Some("give more characters of the id".to_owned()))
+            }
+            StoreError::Conflict(Conflict::RunDeleted { run }) => {
+                (Kind::Conflict, Some(format!("bring it back with: ct runs restore {run}")))
             }
             StoreError::Conflict(_) => (Kind::Conflict, None),
             StoreError::Invalid { .. } => (Kind::Usage, None),
             StoreError::NewerSchema { .. } => (Kind::Data, None),
-            StoreError::Corrupt { .. } => (Kind::Data, Some("see what is damaged with: ct store check")),
+            StoreError::Corrupt { .. } => {
+                (Kind::Data, Some("see what is damaged with: ct store check".to_owned()))
+            }
             StoreError::Io { .. } | StoreError::Source { .. } => (Kind::Io, None),
             StoreError::Busy { .. } => (Kind::Busy, None),
             StoreError::Database { .. } => (Kind::Data, None),

@@ -1,7 +1,7 @@
 //! What names a run or a trajectory on the command line: an id, the beginning of one, or an address of a viewer.
 
 use ct_model::{RunId, TrajectoryId};
-use ct_store::{Store, StoreError};
+use ct_store::{RunRecord, Store, StoreError};
 
 use crate::error::{CliError, Kind};
 
@@ -84,6 +84,23 @@ pub(crate) fn trajectory(store: &Store, text: &str) -> Result<TrajectoryId, CliE
             Err(CliError::usage(format!("that is the address of run {id}, and a trajectory is needed")))
         }
     }
+}
+
+/// The address of a run's log: the recorded one, else that of its file in the data folder, wherever that is now.
+pub(crate) fn log_url(record: &RunRecord) -> String {
+    if let Some(url) = &record.header.eval_log_url {
+        return url.clone();
+    }
+    let path = record.log.path.to_string_lossy().replace('\\', "/");
+    let mut url = String::from(if path.starts_with('/') { "file://" } else { "file:///" });
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~:".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            url.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    url
 }
 
 /// An address whose id the local store does not hold: say that nothing was fetched.

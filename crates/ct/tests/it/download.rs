@@ -68,6 +68,7 @@ fn the_address_of_a_log_is_taken() {
     let run = home.run_id("attack");
     let info = home.json(&["runs", "info", &run, "--format", "json"]);
     let address = info["eval_log_url"].as_str().unwrap();
+    assert!(address.starts_with("file://"), "{address}");
     home.stdout(&["runs", "download-eval", address, "-o", "x.eval"]);
     assert_eq!(std::fs::read(home.path("x.eval")).unwrap(), std::fs::read(home.path("ct-11.eval")).unwrap());
     assert_ct!(home, ["runs", "download-eval", "s3://bucket/abc.eval"]);

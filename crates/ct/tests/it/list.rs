@@ -107,10 +107,25 @@ fn the_data_folder_comes_from_flag_then_environment_then_dotenv() {
         String::from_utf8(output.stdout).unwrap().lines().count()
     };
     assert_eq!(count(&|_| {}), 0);
-    assert_eq!(count(&|command| { command.env("CONTROL_TOWER_DATA_DIR", &store); }), 2);
-    assert_eq!(count(&|command| { command.env("CONTROL_TOWER_DATA_DIR", ""); }), 0);
+    assert_eq!(
+        count(&|command| {
+            command.env("CONTROL_TOWER_DATA_DIR", &store);
+        }),
+        2
+    );
+    assert_eq!(
+        count(&|command| {
+            command.env("CONTROL_TOWER_DATA_DIR", "");
+        }),
+        0
+    );
     std::fs::create_dir_all(home.path("project/deep")).unwrap();
-    assert_eq!(count(&|command| { command.current_dir(home.path("project/deep")); }), 2);
+    assert_eq!(
+        count(&|command| {
+            command.current_dir(home.path("project/deep"));
+        }),
+        2
+    );
     assert_eq!(
         count(&|command| {
             command.current_dir(home.path("project")).env("CONTROL_TOWER_DATA_DIR", home.path("empty"));

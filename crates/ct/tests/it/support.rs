@@ -117,7 +117,9 @@ impl Home {
             settings.add_filter(&regex_escape(&path.to_string_lossy()), "[HOME]");
         }
         settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,}Z", "[NOW]");
-        settings.add_filter(r"\b\d+s\b", "[AGE]");
+        // The last column of a list, whose width depends on the age, and the age in brackets.
+        settings.add_filter(r"(?m)^([0-9a-f]{8}  .*?) +\d+s$", "$1  [AGE]");
+        settings.add_filter(r"\(\d+s ago\)", "([AGE] ago)");
         settings
     }
 }

@@ -89,9 +89,7 @@ fn find(store: &Store, text: &str) -> Result<RunId, CliError> {
     // A log's file is named by its hash or by its run: try those before looking at every run.
     let name = text.rsplit('/').next().unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
-    let is_its = |run: &RunId| -> Result<bool, CliError> {
-        Ok(store.run(run)?.header.eval_log_url.as_deref() == Some(text))
-    };
+    let is_its = |run: &RunId| -> Result<bool, CliError> { Ok(target::log_url(&store.run(run)?) == text) };
     for prefix in [stem, stem.get(..32).unwrap_or_default()] {
         if let Ok(run) = store.resolve_run_with_deleted(prefix)
             && is_its(&run)?

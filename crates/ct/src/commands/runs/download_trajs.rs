@@ -7,6 +7,7 @@ use ct_model::{RunId, TrajectoryId, TrajectoryQuery};
 use ct_store::Store;
 use serde_json::json;
 
+use super::filters;
 use crate::commands::Context;
 use crate::commands::target::{self, Target};
 use crate::error::{CliError, Kind};
@@ -36,7 +37,7 @@ Running it again skips what is right and repairs what is not.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DownloadTrajsArgs {
     /// The run: an id, the beginning of one, or its address; the address of one trajectory is taken too
-    #[arg(value_name = "RUN|URL", required_unless_present_any = ["environment", "main_task", "side_task", "tags", "limit"])]
+    #[arg(value_name = "RUN|URL")]
     run: Option<String>,
     /// The folder to write to [default: ./<run id>; without a run ./trajectories]
     #[arg(long, short, value_name = "DIR")]
@@ -44,8 +45,8 @@ pub(crate) struct DownloadTrajsArgs {
     /// Write over files that hold something else
     #[arg(long)]
     overwrite: bool,
-    /// How to print what was written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// How to print what was written: table or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
     /// Only trajectories in this environment; may be given several times
     #[arg(
@@ -66,7 +67,7 @@ pub(crate) struct DownloadTrajsArgs {
     #[arg(long = "tag", visible_alias = "tags", value_name = "TAG", help_heading = "Filters")]
     tags: Vec<String>,
     /// At most N trajectories, those of the newest runs first
-    #[arg(long, short = 'n', value_name = "N", help_heading = "Filters", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", help_heading = "Filters", value_parser = filters::at_least_one)]
     limit: Option<u64>,
 }
 
@@ -81,6 +82,11 @@ impl DownloadTrajsArgs {
 
 /// Writes the folder.
 pub(super) fn download_trajs(arguments: &DownloadTrajsArgs, context: &Context) -> Result<(), CliError> {
+    if arguments.run.is_none() && !arguments.filters() {
+        return Err(CliError::usage("neither a run nor a filter given")
+            .hint("name a run: ct runs download-trajs RUN")
+            .hint("or find trajectories in all runs: ct runs download-trajs -e ENV -t TASK --tag TAG"));
+    }
     let store = context.store()?;
     let printer = &context.printer;
     let job = job(arguments, &store)?;

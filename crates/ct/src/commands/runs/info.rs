@@ -29,8 +29,8 @@ pub(crate) struct InfoArgs {
     /// The run: an id, the beginning of one, or its address
     #[arg(value_name = "RUN")]
     run: String,
-    /// How to print it
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// How to print it: table or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
 }
 
@@ -293,6 +293,7 @@ fn document(record: &RunRecord, sums: &Sums) -> Result<Value, CliError> {
         .collect();
     let more = json!({
         "schema_version": 1,
+        "eval_log_url": target::log_url(record),
         "status": record.status,
         "outcomes": record.counts,
         "outcomes_by_task": tasks,
@@ -514,7 +515,11 @@ fn score_sections(page: &mut Page<'_>, record: &RunRecord, sums: &Sums) {
 fn cost_sections(page: &mut Page<'_>, record: &RunRecord, sums: &Sums) {
     let header = &record.header;
     page.section("Cost");
-    let note = if record.cost_incomplete { "  (+: something could not be priced)" } else { "" };
+    let note = match (header.total_cost_usd, record.cost_incomplete) {
+        (Some(_), true) => "  (+: something could not be priced)",
+        (None, true) => "  (nothing could be priced)",
+        _ => "",
+    };
     page.line("total", &format!("{}{note}", output::usd(header.total_cost_usd, record.cost_incomplete)));
     if !sums.roles.is_empty() {
         let mut table = Table::new(
@@ -600,15 +605,12 @@ fn time_section(page: &mut Page<'_>, sums: &Sums) {
 
 fn log_section(page: &mut Page<'_>, record: &RunRecord) {
     page.section("Log");
-    page.line("file", &record.log.path.display().to_string());
     page.line("sha256", record.log.hash.as_str());
     page.line("size", &format!("{} ({} bytes)", output::bytes(record.log.size_bytes), record.log.size_bytes));
     if let Some(source) = &record.source {
         page.line("made of", source);
     }
-    if let Some(url) = &record.header.eval_log_url {
-        page.line("address", url);
-    }
+    page.line("address", &target::log_url(record));
     if let Some(eval_id) = &record.eval_id {
         page.line("eval id", eval_id);
     }

@@ -25,8 +25,9 @@ Examples:
   ct runs list --all --format csv > runs.csv     Every run, for a spreadsheet
   ct runs list --format json | jq -r '.items[].run_id'
 
-A filter given several times lets any of its values through; --tag asks for all of them. Names of environments,
-tasks, policies and models match whole, or from their last slash on: web_scraping matches linuxarena/web_scraping.";
+A filter given several times lets any of its values through; --tag asks for all of them. Names of \
+environments, tasks, policies and models match whole, or from their last slash on: web_scraping matches \
+linuxarena/web_scraping.";
 
 /// List runs, newest first.
 ///
@@ -36,7 +37,7 @@ tasks, policies and models match whole, or from their last slash on: web_scrapin
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ListArgs {
     /// Show at most N runs
-    #[arg(long, short = 'n', value_name = "N", default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = LIMIT_DEFAULT, value_parser = filters::at_least_one)]
     limit: u64,
     /// Show all runs, without a limit
     #[arg(long, conflicts_with = "limit")]
@@ -50,8 +51,8 @@ pub(crate) struct ListArgs {
     /// Turn the order round
     #[arg(long)]
     reverse: bool,
-    /// How to print the list
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// How to print the list: table, json, ndjson or csv
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: ListFormat,
     #[command(flatten)]
     filters: FilterArgs,

@@ -18,12 +18,12 @@ Examples:
   ct runs make logs/ more/*.eval                  Every log in a folder, and some others
   find . -name '*.eval' | ct runs make -          Paths from standard input
   ct runs make a.eval --run-name \"Week 48\" --tag baseline --tag v2
-  ct runs make a.eval --save-dir a/               Write run.json and a file per trajectory, make no run
+  ct runs make a.eval --save-dir a/               Only write run.json and a file per trajectory
   ct runs make a/ --save-path b.eval              Put such a folder together to a log again
   ct runs make a.eval --save-path b.eval --drop-score 'monitor*' --upload
 
-Making a run of the same log again changes nothing. A log of the same eval with other bytes (scores added later, a
-resumed run) needs --replace or --as-new; on a terminal you are asked.";
+Making a run of the same log again changes nothing. A log of the same eval with other bytes (scores \
+added later, a resumed run) needs --replace or --as-new; on a terminal you are asked.";
 
 /// Make runs of eval logs, or write logs and trajectory files.
 ///
@@ -35,8 +35,8 @@ pub(crate) struct MakeArgs {
     /// Logs: files, folders, patterns, or - for a list of paths on standard input; without any, pick from ./logs
     #[arg(value_name = "LOG")]
     logs: Vec<PathBuf>,
-    /// How to print what was made
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// How to print what was made: table, json, ndjson or csv
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: ListFormat,
     #[command(flatten)]
     header: HeaderArgs,
@@ -173,7 +173,8 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
             printer.warning(&format!("{}: {defect}", outcome.source.display()));
         }
         if let Some(error) = outcome.error.as_ref().filter(|_| total > 1) {
-            printer.warning(&format!("{} failed: {}", outcome.source.display(), error.reason()));
+            let (path, reason) = (outcome.source.display().to_string(), error.reason());
+            printer.warning(&if reason.contains(&path) { reason } else { format!("{path}: {reason}") });
         }
         outcomes.push(outcome);
     }
@@ -477,9 +478,16 @@ fn verdict(printer: &Printer, outcomes: Vec<Outcome>, format: ListFormat) -> Res
     }
     let some_part =
         outcomes.iter().any(|o| o.error.as_ref().is_some_and(|error| error.kind() == Kind::Partial));
-    if failed == total && !some_part {
-        Err(CliError::data(format!("all {total} logs failed")))
+    let error = if failed == total && !some_part {
+        CliError::data(format!("all {total} logs failed"))
     } else {
-        Err(CliError::partial(format!("{failed} of {total} logs failed")))
+        CliError::partial(format!("{failed} of {total} logs failed"))
+    };
+    let mut hints = Vec::new();
+    for hint in outcomes.iter().filter_map(|outcome| outcome.error.as_ref()).flat_map(CliError::hints) {
+        if !hints.contains(hint) {
+            hints.push(hint.clone());
+        }
     }
+    Err(hints.into_iter().fold(error, CliError::hint))
 }

@@ -19,28 +19,18 @@ use clap::Subcommand;
 use super::Context;
 use crate::error::CliError;
 
-/// Make, list, inspect, sample, download and edit runs.
+/// Make, list, inspect, sample, download and edit runs. The help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
-    /// Make runs of eval logs, or write logs and trajectory files
     Make(make::MakeArgs),
-    /// List runs
     List(list::ListArgs),
-    /// Show everything about a run
     Info(info::InfoArgs),
-    /// Draw trajectories of a run into parts that do not overlap
     Sample(sample::SampleArgs),
-    /// Write the trajectories of runs to files
     DownloadTrajs(download_trajs::DownloadTrajsArgs),
-    /// Write the eval log of a run to a file, byte for byte
     DownloadEval(download_eval::DownloadEvalArgs),
-    /// Change the name, tags or description of a run
     Edit(edit::EditArgs),
-    /// Delete runs; they can be restored
     Delete(delete::DeleteArgs),
-    /// Bring deleted runs back
     Restore(restore::RestoreArgs),
-    /// Read the transcript of a trajectory
     Show(show::ShowArgs),
 }
 

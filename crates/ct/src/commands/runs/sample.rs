@@ -24,14 +24,13 @@ const EXAMPLES: &str = "\
 Examples:
   ct runs sample 3fa94c1b 10                          Ten trajectories
   ct runs sample 3fa94c1b 10 10 _ --stratified --seed 1
-                                                      Twice ten, and the rest as a third part
+                                                      Twice ten, and the rest as a third
   ct runs sample 3fa94c1b 20% --group-by sample       A fifth; the epochs of a sample stay together
   ct runs sample 3fa94c1b 50 --filter 'side_outcome=pass and cost<0.5'
-  ct runs sample 3fa94c1b 80% _ --seed 7 --save-dir split/
-                                                      split/part-1, split/rest and split/manifest.json
+  ct runs sample 3fa94c1b 80% _ --save-dir split/     split/part-1, split/rest, split/manifest.json
   ct runs sample 3fa94c1b 5 --format json | jq -r '.parts[0].trajectory_ids[]'
 
-The same run, sizes, filter and seed give the same parts on every machine. `ct runs sample --help` says more.";
+The same run, sizes, filter and seed give the same parts on every machine.";
 
 /// Draw trajectories of a run into parts that do not overlap.
 ///
@@ -79,8 +78,8 @@ pub(crate) struct SampleArgs {
     /// Let --save-dir write over other files
     #[arg(long, requires = "save_dir")]
     overwrite: bool,
-    /// How to print the parts
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// How to print the parts: table, json, ndjson or csv
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: ListFormat,
 }
 
@@ -272,7 +271,7 @@ fn print(
 fn page(printer: &Printer, draw: &Draw, manifest: &Manifest, names: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
-        text.push_str(&format!("{name:<10} {}\n", output::neutral(value)));
+        text.push_str(&format!("{name:<12} {}\n", output::neutral(value)));
     };
     line("run", manifest.run_id.as_str());
     line("log", &format!("sha256 {}", manifest.log_sha256));

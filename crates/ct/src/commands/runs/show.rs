@@ -30,8 +30,8 @@ pub(crate) struct ShowArgs {
     /// Print Markdown; whatever comes from the log stands in code blocks
     #[arg(long, conflicts_with = "format")]
     markdown: bool,
-    /// How to print it: for reading, or the sample's JSON
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// How to print it: table, for reading, or json, the sample's own
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
 }
 

@@ -19,6 +19,11 @@ const ATTACHMENTS_BYTES_MAX: usize = 128 << 20;
 /// How an attachment is referred to.
 const ATTACHMENT: [&str; 2] = ["attachment://", "tc://"];
 
+/// How far texts are indented: by themselves, under a label, and under a label in a list.
+const SHALLOW: &str = "  ";
+const DEEP: &str = "    ";
+const DEEPER: &str = "      ";
+
 /// How to write.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Style {
@@ -200,13 +205,13 @@ impl Page<'_> {
         let text = neutral(text);
         match self.style {
             Style::Markdown => writeln!(self.out, "\n{}", plain_markdown(&text))?,
-            Style::Plain { color: true } => writeln!(self.out, "\x1b[33m{text}\x1b[0m")?,
-            Style::Plain { color: false } => writeln!(self.out, "{text}")?,
+            Style::Plain { color: true } => writeln!(self.out, "{SHALLOW}\x1b[33m{text}\x1b[0m")?,
+            Style::Plain { color: false } => writeln!(self.out, "{SHALLOW}{text}")?,
         }
         Ok(())
     }
 
-    /// A text as it is, line by line.
+    /// A text as it is, line by line. It is always indented, so that only headings begin a line and none can be faked.
     fn block(&mut self, text: &str, indent: &str) -> Result<(), Trouble> {
         let text = neutral_block(text);
         let text = text.trim_end_matches('\n');
@@ -242,7 +247,7 @@ impl Page<'_> {
         // Between 0.3.62 and 0.3.70 reasoning was a field of its own.
         if let Some(reasoning) = text_of("reasoning") {
             self.label("reasoning:")?;
-            self.block(outline.resolve(reasoning), "  ")?;
+            self.block(outline.resolve(reasoning), DEEP)?;
         }
         self.content(message.get("content").unwrap_or(&Value::Null), outline)?;
         for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
@@ -251,7 +256,7 @@ impl Page<'_> {
         if let Some(error) = message.get("error").filter(|error| !error.is_null()) {
             let kind = error.get("type").and_then(Value::as_str).unwrap_or("error");
             self.label(&format!("error: {kind}"))?;
-            self.block(error.get("message").and_then(Value::as_str).unwrap_or_default(), "  ")?;
+            self.block(error.get("message").and_then(Value::as_str).unwrap_or_default(), DEEP)?;
         }
         Ok(())
     }
@@ -259,26 +264,26 @@ impl Page<'_> {
     fn content(&mut self, content: &Value, outline: &Outline) -> Result<(), Trouble> {
         let parts = match content {
             Value::Null => return Ok(()),
-            Value::String(text) => return self.block(outline.resolve(text), ""),
+            Value::String(text) => return self.block(outline.resolve(text), SHALLOW),
             Value::Array(parts) => parts,
-            other => return self.block(&pretty(other), ""),
+            other => return self.block(&pretty(other), SHALLOW),
         };
         for part in parts {
             let text_of = |name: &str| part.get(name).and_then(Value::as_str);
             match text_of("type").unwrap_or_default() {
-                "text" => self.block(outline.resolve(text_of("text").unwrap_or_default()), "")?,
+                "text" => self.block(outline.resolve(text_of("text").unwrap_or_default()), SHALLOW)?,
                 "reasoning" => {
                     let redacted = part.get("redacted").and_then(Value::as_bool).unwrap_or(false);
                     let shown = if redacted { text_of("summary") } else { text_of("reasoning") };
                     self.label(if redacted { "reasoning (redacted):" } else { "reasoning:" })?;
-                    self.block(outline.resolve(shown.unwrap_or_default()), "  ")?;
+                    self.block(outline.resolve(shown.unwrap_or_default()), DEEP)?;
                 }
                 kind @ ("image" | "audio" | "video" | "document") => {
                     let size = text_of(kind).map_or(0, |data| outline.resolve(data).len());
                     let name = text_of("filename").map(|name| format!(" {name}")).unwrap_or_default();
                     self.label(&format!("[{kind}{name}, {size} characters, not shown]"))?;
                 }
-                _ => self.block(&pretty(part), "")?,
+                _ => self.block(&pretty(part), SHALLOW)?,
             }
         }
         Ok(())
@@ -296,11 +301,11 @@ impl Page<'_> {
                 }
             }
             Some(Value::Null) | None => {}
-            Some(other) => self.block(&pretty(other), "  ")?,
+            Some(other) => self.block(&pretty(other), DEEP)?,
         }
         if let Some(error) = text_of("parse_error") {
             self.label("could not be parsed:")?;
-            self.block(error, "  ")?;
+            self.block(error, DEEP)?;
         }
         Ok(())
     }
@@ -312,15 +317,15 @@ impl Page<'_> {
         };
         match self.style {
             Style::Plain { .. } if !text.contains('\n') => {
-                writeln!(self.out, "  {}: {}", neutral(name), neutral(&text))?;
+                writeln!(self.out, "{DEEP}{}: {}", neutral(name), neutral(&text))?;
             }
             Style::Plain { .. } => {
-                writeln!(self.out, "  {}:", neutral(name))?;
-                self.block(&text, "    ")?;
+                writeln!(self.out, "{DEEP}{}:", neutral(name))?;
+                self.block(&text, DEEPER)?;
             }
             Style::Markdown => {
                 self.label(&format!("{name}:"))?;
-                self.block(&text, "")?;
+                self.block(&text, SHALLOW)?;
             }
         }
         Ok(())
@@ -337,7 +342,7 @@ impl Page<'_> {
             }
             Some(Value::String(text)) => {
                 self.heading("input")?;
-                self.block(outline.resolve(text), "")?;
+                self.block(outline.resolve(text), SHALLOW)?;
             }
             _ => {}
         }
@@ -346,7 +351,7 @@ impl Page<'_> {
             && !completion.is_empty()
         {
             self.heading("output")?;
-            self.block(outline.resolve(completion), "")?;
+            self.block(outline.resolve(completion), SHALLOW)?;
         }
         Ok(())
     }
@@ -356,11 +361,11 @@ impl Page<'_> {
             self.heading("error")?;
             let message =
                 error.get("message").and_then(Value::as_str).map_or_else(|| pretty(error), str::to_owned);
-            self.block(&message, "")?;
+            self.block(&message, SHALLOW)?;
         }
         if let Some(limit) = outline.limit.as_ref().filter(|limit| !limit.is_null()) {
             self.heading("limit")?;
-            self.block(&pretty(limit), "")?;
+            self.block(&pretty(limit), SHALLOW)?;
         }
         if outline.scores.is_empty() {
             return Ok(());
@@ -376,7 +381,7 @@ impl Page<'_> {
             for field in ["answer", "explanation"] {
                 if let Some(text) = score.get(field).and_then(Value::as_str).filter(|text| !text.is_empty()) {
                     self.label(&format!("{field}:"))?;
-                    self.block(outline.resolve(text), "  ")?;
+                    self.block(outline.resolve(text), DEEP)?;
                 }
             }
         }
@@ -404,8 +409,14 @@ fn longest_run(text: &str) -> usize {
 
 fn inline_code(text: &str) -> String {
     let text = neutral(text);
-    let ticks = "`".repeat(longest_run(&text) + 1);
-    if text.is_empty() { "-".to_owned() } else { format!("{ticks} {text} {ticks}") }
+    match longest_run(&text) {
+        _ if text.is_empty() => "-".to_owned(),
+        0 => format!("`{text}`"),
+        longest => {
+            let ticks = "`".repeat(longest + 1);
+            format!("{ticks} {text} {ticks}")
+        }
+    }
 }
 
 /// Text outside of code blocks, with everything Markdown would act on escaped.

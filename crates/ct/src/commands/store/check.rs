@@ -13,7 +13,7 @@ Examples:
   ct store check --repair                Also put right what can be put right without loss
   ct store check --format json
 
-The exit code is 0 when everything is sound, or was put right; leftovers alone are sound. Otherwise it is 1.";
+The exit code is 0 when everything is sound, or was put right; leftovers alone are sound. Else it is 1.";
 
 /// Read everything in the store and compare.
 ///
@@ -24,8 +24,8 @@ pub(crate) struct CheckArgs {
     /// Put right what can be put right without loss
     #[arg(long)]
     repair: bool,
-    /// How to print the findings
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// How to print the findings: table or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
 }
 

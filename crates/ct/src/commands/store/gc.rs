@@ -28,8 +28,8 @@ pub(crate) struct GcArgs {
     /// Remove runs deleted longer ago than this for good, with their logs: 12h, 30d, 8w; 0d for all
     #[arg(long, value_name = "AGE", value_parser = parse_age)]
     purge_deleted: Option<SignedDuration>,
-    /// How to print what goes
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// How to print what goes: table or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
 }
 

@@ -8,12 +8,10 @@ use clap::Subcommand;
 use super::Context;
 use crate::error::CliError;
 
-/// Check and clean the store.
+/// Check and clean the store. The help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Read everything in the store and compare; repair with --repair
     Check(check::CheckArgs),
-    /// Remove what nothing needs
     Gc(gc::GcArgs),
 }
 
