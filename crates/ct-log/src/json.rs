@@ -874,6 +874,37 @@ mod tests {
     }
 
     #[test]
+    fn the_quick_way_through_strings_finds_the_same() {
+        let strings = ["", "a", "0123456789", "quote \" end", "tab\t", "é at front", "at end é", "😀"];
+        let long =
+            ["x".repeat(PLAIN_BYTES_MAX - 1), "x".repeat(PLAIN_BYTES_MAX), "x".repeat(PLAIN_BYTES_MAX + 1)];
+        for string in strings.into_iter().chain(long.iter().map(String::as_str)) {
+            let raw = serde_json::to_vec(&json!({string: [string, 1]})).unwrap();
+            for chars_max in [0, 1, 2, 9, 10, 11, 127, 128, 129, usize::MAX] {
+                let expected = Text {
+                    text: string.chars().take(chars_max).collect(),
+                    cut: string.chars().count() > chars_max,
+                };
+                for source in [&mut raw.as_slice() as &mut dyn Read, &mut Drip(&raw)] {
+                    let mut reader = Reader::new(source);
+                    let mut seen = Vec::new();
+                    reader
+                        .object(|key, r| {
+                            assert_eq!(key, string);
+                            r.array(|_, r| {
+                                seen.push(r.text(chars_max)?);
+                                Ok::<_, JsonError>(())
+                            })
+                        })
+                        .unwrap();
+                    reader.end().unwrap();
+                    assert_eq!(seen, [Some(expected.clone()), None], "{string:?} {chars_max}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn values_left_alone_are_skipped() {
         let raw = br#" {"a": {"x": ["}", {"y": "\"]"}]}, "b": 2, "c": [1, 2, 3]} "#;
         let mut keys = Vec::new();
