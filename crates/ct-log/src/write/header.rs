@@ -3,7 +3,7 @@
 use super::edit::{RawObject, join_array, quoted, raw_array};
 use super::rewrite::HeaderEdits;
 use super::{Glob, WriteError};
-use crate::Header;
+use crate::{Format, Header};
 use crate::json::{self, JsonError};
 
 /// A header in the making.
@@ -14,11 +14,13 @@ pub(super) struct NewHeader {
 impl NewHeader {
     /// Takes a header and makes it readable: the version that the samples are written in, and the members that readers
     /// insist on.
-    pub(super) fn new(old: &Header) -> Result<Self, JsonError> {
+    pub(super) fn new(old: &Header, format: Format) -> Result<Self, JsonError> {
         let mut object = RawObject::parse(&old.raw)?;
         object.retain(|key, _| !matches!(key, "samples" | "reductions"));
-        // Version 3 was an experiment with message pools, which are written as version 2 has them.
-        if object.get("version").is_none_or(|v| v == b"3") {
+        // Version 3 was an experiment with message pools, which are written as version 2 has them. Version 1 knew no
+        // archives, and Inspect looks for its shapes in JSON logs only.
+        let version = object.get("version");
+        if version.is_none_or(|v| v == b"3" || v == b"1" && format == Format::Eval) {
             object.set("version", b"2".to_vec());
         }
         for key in ["plan", "stats"] {
@@ -55,14 +57,10 @@ impl NewHeader {
         edit(&mut self.object, key, f)
     }
 
-    /// The name under which the single score of an old sample goes: that of the first scorer.
+    /// The name under which the single score of an old sample goes: that of the one scorer. Newer logs have no such score.
     pub(super) fn single_score_name(&self) -> Option<String> {
         let results = RawObject::parse(self.object.get("results")?).ok()?;
-        let scorer = match results.get("scores") {
-            Some(scores) => raw_array(scores).ok()??.into_iter().next()?,
-            None => results.get("scorer")?.to_vec(),
-        };
-        name_of(&scorer, &["name"])
+        name_of(results.get("scorer")?, &["name"])
     }
 
     /// Lists the samples where the log does not: Inspect goes by that list when it streams them.

@@ -82,7 +82,7 @@ pub fn rewrite(
         _ => return Err(WriteError::Extension { path: out.to_owned() }),
     };
     let old = log.header()?;
-    let mut header = NewHeader::new(old).map_err(document)?;
+    let mut header = NewHeader::new(old, format).map_err(document)?;
     let single_score = match format {
         Format::Eval => header.single_score_name(),
         Format::Json => None,
