@@ -3,6 +3,8 @@
 //! Nothing here opens a file, a socket or a database, and nothing reads the clock or the environment: every function
 //! takes values (or an already opened [`ct_log`] reader) and returns values.
 
+mod bundle;
+pub mod convert;
 mod filter;
 mod id;
 mod price;
@@ -11,12 +13,13 @@ mod run;
 pub mod sampling;
 mod trajectory;
 
+pub use bundle::BundleFrame;
 pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{IdError, RunId, TrajectoryId};
 pub use price::{PriceError, PriceTable, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
 pub use run::{Comment, Producer, RunHeader};
 pub use trajectory::{
-    ActionSummary, Environment, MainTask, MonitorSummary, ModelUsage, RoleCost, SampleError, SampleRange, SideTask,
-    TaskRole, TaskScore, Timing, TrajectoryDocument,
+    ActionSummary, Environment, MainTask, ModelUsage, MonitorSummary, RoleCost, SampleError, SampleRange,
+    SideTask, TaskRole, TaskScore, Timing, TrajectoryDocument,
 };

@@ -1,0 +1,83 @@
+//! What a run header gains when its trajectories are known: counts, sums and sets over the documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::value::{get_object, number};
+use crate::{RunHeader, TrajectoryDocument, round_usd};
+
+/// Sums over the documents of a run, one after the other.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Registration {
+    trajectory_count: u64,
+    total_cost_usd: Option<f64>,
+    cost_by_model: BTreeMap<String, Option<f64>>,
+    models: BTreeSet<String>,
+    control_settings: BTreeSet<String>,
+    incomplete: bool,
+}
+
+impl Registration {
+    /// Adds a document. `control_setting` is the sample's `environment.setting`, which a document does not hold.
+    pub fn add(&mut self, document: &TrajectoryDocument, control_setting: Option<&str>) {
+        self.trajectory_count += 1;
+        self.models.extend(document.models.iter().cloned());
+        self.control_settings.extend(control_setting.map(str::to_owned));
+        let total = document.cost.as_ref().and_then(|cost| cost.total_cost);
+        if let Some(cost) = total {
+            self.total_cost_usd = Some(self.total_cost_usd.unwrap_or(0.0) + cost);
+        }
+        let by_model = cost_by_model(document);
+        self.incomplete |=
+            document.cost.is_some() && total.is_none() || by_model.values().any(Option::is_none);
+        for (model, cost) in by_model {
+            let sum = self.cost_by_model.entry(model).or_default();
+            if let Some(cost) = cost {
+                *sum = Some(sum.unwrap_or(0.0) + cost);
+            }
+        }
+    }
+
+    /// Number of documents added.
+    pub fn trajectory_count(&self) -> u64 {
+        self.trajectory_count
+    }
+
+    /// Whether some calls could not be priced, so that the sums are lower bounds.
+    pub fn is_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
+    /// Writes the sums into a header.
+    pub fn apply(&self, header: &mut RunHeader) {
+        header.trajectory_count = Some(self.trajectory_count);
+        header.total_cost_usd = self.total_cost_usd.map(round_usd);
+        let rounded = self.cost_by_model.iter().map(|(model, cost)| (model.clone(), cost.map(round_usd)));
+        header.cost_by_model = rounded.collect();
+        header.models = Some(self.models.iter().cloned().collect());
+        header.control_settings = Some(self.control_settings.iter().cloned().collect());
+    }
+}
+
+/// The price of each model in a document: as recorded with its tokens, else the sum over the roles, null when a part of
+/// it is not known.
+fn cost_by_model(document: &TrajectoryDocument) -> BTreeMap<String, Option<f64>> {
+    let mut costs: BTreeMap<String, Option<f64>> = BTreeMap::new();
+    for (model, cost) in document.cost_by_role.iter().flatten().flat_map(|(_, role)| &role.by_model) {
+        costs
+            .entry(model.clone())
+            .and_modify(|sum| *sum = sum.zip(*cost).map(|(sum, cost)| sum + cost))
+            .or_insert(*cost);
+    }
+    if let Some(usage) = &document.token_usage {
+        for model in usage.keys() {
+            let recorded =
+                get_object(usage, model).and_then(|usage| usage.get("total_cost")).and_then(number);
+            if recorded.is_some() {
+                costs.insert(model.clone(), recorded);
+            } else {
+                costs.entry(model.clone()).or_insert(None);
+            }
+        }
+    }
+    costs
+}

@@ -1,0 +1,225 @@
+//! A folder of trajectory files becomes a log again.
+//!
+//! `run.json` holds the log's own header when `ct` wrote the folder; for folders of other tools one is made from the run
+//! header. Samples go in by epoch and id, as Inspect orders them, so the same folder gives the same bytes.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ct_log::format::sample_order;
+use ct_log::json::{JsonError, Kind, Reader};
+use ct_log::source::{FileSource, Source};
+use ct_log::write::{LogWriter, WriteError, start_of};
+use ct_model::RunHeader;
+use serde_json::{Map, Value, json};
+
+use super::folder::RUN_FILE;
+use crate::error::CliError;
+use crate::output::Progress;
+
+/// Bytes of `run.json` that are read.
+const RUN_FILE_BYTES_MAX: u64 = 512 << 20;
+/// Bytes of a log's header or reductions in it.
+const HEADER_BYTES_MAX: usize = 256 << 20;
+const ID_CHARS_MAX: usize = 64 * 1024;
+
+/// Where a sample lies in a trajectory file.
+struct Piece {
+    path: PathBuf,
+    id: String,
+    epoch: u64,
+    start: u64,
+    size_bytes: u64,
+}
+
+/// What `run.json` says.
+#[derive(Default)]
+struct RunFile {
+    header: Option<Vec<u8>>,
+    reductions: Option<Vec<u8>>,
+    finished: bool,
+}
+
+/// Writes the log of a run folder to `target`. Files that hold no trajectory are left out and named.
+pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Result<Vec<String>, CliError> {
+    let run = read_run_file(&folder.join(RUN_FILE))?;
+    let mut defects = Vec::new();
+    let mut pieces = Vec::new();
+    for path in trajectory_files(folder)? {
+        match find_sample(&path) {
+            Ok(Some(piece)) => pieces.push(piece),
+            Ok(None) => defects.push(format!("{}: no trajectory file, left out", path.display())),
+            Err(e) => defects.push(format!("{}: {}, left out", path.display(), e.reason())),
+        }
+    }
+    pieces.sort_by_cached_key(|piece| (sample_order(&piece.id, piece.epoch), piece.path.clone()));
+
+    let header = run.header.as_deref().unwrap_or_default();
+    let written =
+        |e: WriteError| CliError::data(format!("failed to put {} together", folder.display())).because(&e);
+    let mut writer = LogWriter::create(target, &start_of(header).map_err(written)?).map_err(written)?;
+    progress.items("putting together", pieces.len() as u64);
+    for piece in &pieces {
+        let mut sample = piece.open().map_err(|e| CliError::io("read", &piece.path, &e))?;
+        match writer.add_sample(&piece.id, piece.epoch, &mut sample) {
+            Ok(()) => {}
+            Err(e @ WriteError::Sample { .. }) => {
+                let reason = CliError::data("not a sample").because(&e).reason();
+                defects.push(format!("{}: {reason}, left out", piece.path.display()));
+            }
+            Err(e) => return Err(written(e)),
+        }
+        progress.advance(1);
+    }
+    if run.finished {
+        writer.finish(header, run.reductions.as_deref()).map_err(written)?;
+    } else {
+        writer.close().map_err(written)?;
+    }
+    Ok(defects)
+}
+
+impl Piece {
+    fn open(&self) -> std::io::Result<Box<dyn Read + Send>> {
+        Arc::new(FileSource::open(&self.path)?).stream(self.start, self.size_bytes)
+    }
+}
+
+/// All `*.json` files of a folder and of its folders one level down but `run.json`, in the order of their names.
+fn trajectory_files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let mut found = Vec::new();
+    let mut folders = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(|e| CliError::io("list", &folder, &e))?;
+        for entry in entries {
+            let path = entry.map_err(|e| CliError::io("list", &folder, &e))?.path();
+            let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            if hidden {
+                continue;
+            }
+            if path.is_dir() {
+                if depth == 0 {
+                    folders.push((path, 1));
+                }
+            } else if path.extension().is_some_and(|e| e == "json")
+                && path.file_name().is_none_or(|n| n != RUN_FILE)
+            {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Finds the sample in a trajectory file without keeping it. `None`: the file is something else.
+fn find_sample(path: &Path) -> Result<Option<Piece>, CliError> {
+    let file = FileSource::open(path).map_err(|e| CliError::io("read", path, &e))?;
+    let size = file.size_bytes();
+    let stream = Arc::new(file).stream(0, size).map_err(|e| CliError::io("read", path, &e))?;
+    let mut reader = Reader::new(stream);
+    let (mut place, mut id, mut epoch) = (None, None, None);
+    let walked = reader.object(|key, r| {
+        if key != "sample" || r.peek()? != Kind::Object {
+            return Ok(());
+        }
+        let start = r.offset();
+        r.object(|key, r| {
+            match key {
+                "id" => id = text_of(r)?,
+                "epoch" => epoch = r.number()?,
+                _ => {}
+            }
+            Ok::<_, JsonError>(())
+        })?;
+        place = Some((start, r.offset() - start));
+        Ok(())
+    });
+    walked.and_then(|()| reader.end()).map_err(|e| CliError::data("damaged").because(&e))?;
+    let (Some((start, size_bytes)), Some(id)) = (place, id) else { return Ok(None) };
+    let epoch = epoch.filter(|epoch| *epoch >= 1.0).map_or(1, |epoch| epoch as u64);
+    Ok(Some(Piece { path: path.to_owned(), id, epoch, start, size_bytes }))
+}
+
+/// A sample's id as text.
+fn text_of<R: Read>(r: &mut Reader<R>) -> Result<Option<String>, JsonError> {
+    if r.peek()? == Kind::Number {
+        let raw = r.raw(ct_log::json::NUMBER_BYTES_MAX)?;
+        return Ok(raw.map(|raw| String::from_utf8_lossy(&raw).into_owned()));
+    }
+    Ok(r.text(ID_CHARS_MAX)?.map(|text| text.text))
+}
+
+fn read_run_file(path: &Path) -> Result<RunFile, CliError> {
+    let size = fs::metadata(path).map_err(|e| run_file_missing(path, &e))?.len();
+    if size > RUN_FILE_BYTES_MAX {
+        return Err(CliError::data(format!("{} is longer than {RUN_FILE_BYTES_MAX} bytes", path.display())));
+    }
+    let bytes = fs::read(path).map_err(|e| CliError::io("read", path, &e))?;
+    let mut run = RunFile::default();
+    let mut rest = Map::new();
+    let mut reader = Reader::new(bytes.as_slice());
+    let walked = reader.object(|key, r| {
+        if key != "eval_log" {
+            if let Some(value) = r.value(HEADER_BYTES_MAX)? {
+                rest.insert(key.to_owned(), value);
+            }
+            return Ok(());
+        }
+        r.object(|key, r| {
+            match key {
+                "header" => run.header = r.raw(HEADER_BYTES_MAX)?,
+                "reductions" => run.reductions = r.raw(HEADER_BYTES_MAX)?.filter(|raw| raw != b"null"),
+                "finished" => run.finished = r.boolean()?.unwrap_or(true),
+                _ => {}
+            }
+            Ok::<_, JsonError>(())
+        })
+    });
+    walked
+        .and_then(|()| reader.end())
+        .map_err(|e| CliError::data(format!("{} is no run file", path.display())).because(&e))?;
+    if run.header.is_none() {
+        run.header = Some(header_of(rest, path)?);
+        run.finished = true;
+    }
+    Ok(run)
+}
+
+fn run_file_missing(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::io("read", path, error).hint(
+        "a folder given to make holds run.json and one JSON file per trajectory, as --save-dir writes them",
+    )
+}
+
+/// A log header for a folder that another tool wrote: what the run header knows, in the places a log has for it.
+fn header_of(run: Map<String, Value>, path: &Path) -> Result<Vec<u8>, CliError> {
+    let run: RunHeader = serde_json::from_value(Value::Object(run))
+        .map_err(|e| CliError::data(format!("{} is no run file", path.display())).because(&e))?;
+    let mut metadata = run.metadata;
+    metadata.insert("run_name".to_owned(), json!(run.name));
+    metadata.insert("policy".to_owned(), json!(run.policy));
+    metadata.insert("task_set".to_owned(), json!(run.task_set));
+    metadata.insert("tags".to_owned(), json!(run.tags));
+    let id = run.run_id.map(|id| id.to_string()).unwrap_or_else(|| run.name.clone());
+    let created = run.created_at.unwrap_or_else(|| "1970-01-01T00:00:00+00:00".to_owned());
+    let header = json!({
+        "version": 2,
+        "status": "success",
+        "eval": {
+            "eval_id": id,
+            "run_id": id,
+            "created": created,
+            "task": run.name,
+            "dataset": {},
+            "model": "none/none",
+            "config": {},
+            "metadata": metadata,
+        },
+        "plan": {},
+        "stats": {"started_at": "", "completed_at": "", "model_usage": {}},
+    });
+    Ok(header.to_string().into_bytes())
+}

@@ -1,0 +1,655 @@
+//! Run folders: `run.json` and a file per trajectory, written from a log or from the store, and brought back to what
+//! they should be.
+//!
+//! A file is written under a temporary name and renamed when it is whole, so a process that is killed, or two at once,
+//! never leave half a file under a trajectory's name. A file already there is compared by its frame, its size and the
+//! sample's CRC, and written again only when it differs.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use ct_log::archive::EntryReader;
+use ct_log::source::{FileSource, Source};
+use ct_log::{Limits, Log, LogError, SampleEntry, StoredRange};
+use ct_model::convert::{
+    HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order,
+    run_header, run_id_of, sample_range,
+};
+use ct_model::{BundleFrame, PriceTable, RunHeader, RunId, TrajectoryDocument};
+use ct_store::{LogHash, RunRecord, Store};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::input::{self, Input};
+use super::make::finish_document;
+use super::{FailedItem, FolderReport, MakeOptions, Selection, threads};
+use crate::error::CliError;
+use crate::output::Progress;
+
+/// The file that describes the run.
+pub(crate) const RUN_FILE: &str = "run.json";
+/// Ends the name of a file that is being written.
+const PARTIAL_SUFFIX: &str = ".partial";
+/// A sample up to this size is inflated once and held; a larger one is inflated a second time to be written.
+const HELD_BYTES_MAX: u64 = 16 << 20;
+const COPY_BYTES: usize = 128 * 1024;
+
+/// Writes the run folder of `source`: `run.json` and a file per trajectory.
+pub(crate) fn save_dir(
+    source: &Path,
+    folder: &Path,
+    overwrite: bool,
+    options: &MakeOptions,
+    progress: &Progress,
+) -> Result<FolderReport, CliError> {
+    let input = Input::open(source, options, progress)?;
+    let prices = input::prices(options.prices.as_deref())?;
+    let hash = hash_file(&input.path, progress)?;
+    let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
+    let log = input::open(&input.path)?;
+    let log_error = |e: &LogError| CliError::log(source, e);
+    let header = log.header().map_err(|e| log_error(&e))?;
+    let facts = HeaderFacts::from_value(&header.value);
+    let samples = log.samples().map_err(|e| log_error(&e))?;
+    let writer = FolderWriter::new(folder, &run_id, overwrite)?;
+
+    let mut registration = Registration::default();
+    let ids = Turns::new(TrajectoryIds::new(&facts, hash.as_str()));
+    progress.items("writing", samples.len() as u64);
+    in_order(
+        samples.len(),
+        threads(),
+        |index| {
+            let sample = &samples[index];
+            let turn = ids.turn(index);
+            let read = ReadSample::new(&log, sample, &facts, prices.as_ref());
+            let mut read = match read {
+                Ok(read) => read,
+                Err(e) => {
+                    return Err(Trouble { id: sample.member_name(), reason: e.to_string(), full: None });
+                }
+            };
+            finish_document(&mut read.document, &run_id, turn.take(|ids| ids.assign(&read.facts)));
+            let document = &read.document;
+            let size = read.size_bytes;
+            writer
+                .bring(document, size, || read.open(&log, sample))
+                .map(|()| (read.document.clone(), read.facts.control_setting().map(str::to_owned)))
+        },
+        |_, result| {
+            progress.advance(1);
+            match result {
+                Ok((document, setting)) => registration.add(&document, setting.as_deref()),
+                Err(trouble) => writer.failed(trouble)?,
+            }
+            Ok::<_, CliError>(())
+        },
+    )?;
+
+    let mut run = super::make::header_of(&facts, options);
+    registration.apply(&mut run);
+    run.run_id = Some(run_id);
+    let log_part = LogPart::of(&log, &hash, input.path.as_path())?;
+    let mut report = writer.finish(&run, &log_part)?;
+    report.defects = input.defects;
+    report.defects.splice(0..0, log.defects().iter().map(ToString::to_string));
+    Ok(report)
+}
+
+/// Writes the folder of a run in the store, or repairs it. The folder of another run is a conflict unless `overwrite`.
+pub(crate) fn download(
+    store: &Store,
+    run: &RunId,
+    selection: &Selection,
+    folder: &Path,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<FolderReport, CliError> {
+    let record = store.run(run)?;
+    let writer = FolderWriter::new(folder, run, overwrite)?;
+    let logs = StoredLog::open(&record)?;
+    let count = match &selection.trajectories {
+        Some(ids) => ids.len() as u64,
+        None => record.header.trajectory_count.unwrap_or_default(),
+    };
+    progress.items("writing", count);
+    each_document(store, run, selection, |document| {
+        let result = writer.bring(document, None, || logs.read(document));
+        progress.advance(1);
+        match result {
+            Ok(()) => Ok(()),
+            Err(trouble) => writer.failed(trouble),
+        }
+    })?;
+    let mut header = record.header.clone();
+    if selection.trajectories.is_some() {
+        header.trajectory_count = Some(count);
+    }
+    let log_part = LogPart::of(logs.log()?, &record.log.hash, &record.log.path)?;
+    writer.finish(&header, &log_part)
+}
+
+/// Writes some trajectories of any runs into a folder, without a `run.json`.
+pub(crate) fn download_trajectories(
+    store: &Store,
+    trajectories: &[ct_model::TrajectoryId],
+    folder: &Path,
+    progress: &Progress,
+) -> Result<FolderReport, CliError> {
+    let writer = FolderWriter::plain(folder)?;
+    progress.items("writing", trajectories.len() as u64);
+    let mut logs: Option<(RunId, Arc<StoredLog>)> = None;
+    let mut work = Vec::with_capacity(trajectories.len());
+    for id in trajectories {
+        let document = store.document(id)?;
+        let Some(run) = document.run_id.clone() else { continue };
+        let log = match &logs {
+            Some((of, log)) if *of == run => Arc::clone(log),
+            _ => Arc::new(StoredLog::open(&store.run(&run)?)?),
+        };
+        logs = Some((run, Arc::clone(&log)));
+        work.push((document, log));
+    }
+    in_order(
+        work.len(),
+        threads(),
+        |index| {
+            let (document, log) = &work[index];
+            writer.bring(document, None, || log.read(document))
+        },
+        |_, result| {
+            progress.advance(1);
+            result.or_else(|trouble| writer.failed(trouble))
+        },
+    )?;
+    Ok(writer.report())
+}
+
+/// Hands the documents of a run to several threads. The first error stops them all.
+fn each_document(
+    store: &Store,
+    run: &RunId,
+    selection: &Selection,
+    work: impl Fn(&TrajectoryDocument) -> Result<(), CliError> + Sync,
+) -> Result<(), CliError> {
+    let threads = threads();
+    let (send, receive) = mpsc::sync_channel::<TrajectoryDocument>(2 * threads);
+    let receive = Mutex::new(receive);
+    let stopped = AtomicBool::new(false);
+    let first = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok(document) = next else { return };
+                    // Once stopped, take the rest off the channel so that the sender is not left waiting.
+                    if stopped.load(Ordering::Relaxed) {
+                        continue;
+                    }
+                    if let Err(e) = work(&document) {
+                        stopped.store(true, Ordering::Relaxed);
+                        first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                    }
+                }
+            });
+        }
+        let walked = store.documents(run, &mut |document| {
+            let wanted = selection
+                .trajectories
+                .as_ref()
+                .is_none_or(|ids| document.trajectory_id.as_ref().is_some_and(|id| ids.contains(id)));
+            if wanted && send.send(document).is_err() || stopped.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        drop(send);
+        walked
+    })?;
+    first.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// A log in the store, to read samples of by the places their documents hold.
+struct StoredLog {
+    path: PathBuf,
+    source: Arc<dyn Source>,
+    limits: Limits,
+    /// Needed for samples that lie in many places only.
+    opened: std::sync::OnceLock<Log>,
+}
+
+impl StoredLog {
+    fn open(record: &RunRecord) -> Result<Self, CliError> {
+        let path = record.log.path.clone();
+        let source = FileSource::open(&path).map_err(|e| {
+            CliError::io("open the stored log", &path, &e).hint("ct store check tells what the store lacks")
+        })?;
+        Ok(Self {
+            path,
+            source: Arc::new(source),
+            limits: Limits::default(),
+            opened: std::sync::OnceLock::new(),
+        })
+    }
+
+    fn log(&self) -> Result<&Log, CliError> {
+        if let Some(log) = self.opened.get() {
+            return Ok(log);
+        }
+        let log = input::open(&self.path)?;
+        Ok(self.opened.get_or_init(|| log))
+    }
+
+    fn read(&self, document: &TrajectoryDocument) -> io::Result<Box<dyn Read>> {
+        match &document.eval_sample_range {
+            Some(range) => {
+                let stored = StoredRange {
+                    method: range.compression_method,
+                    start: range.compressed_start,
+                    compressed_size: range.compressed_size,
+                    uncompressed_size: range.uncompressed_size,
+                    crc32: range.crc32,
+                };
+                let reader = EntryReader::of_range(&self.source, &range.sample_path, &stored, &self.limits)
+                    .map_err(io::Error::other)?;
+                Ok(Box::new(reader))
+            }
+            None => {
+                let log = self.log().map_err(|e| io::Error::other(e.reason()))?;
+                let sample =
+                    log.sample(&document.eval_sample_id, document.epoch).map_err(io::Error::other)?;
+                Ok(Box::new(log.read_sample(sample).map_err(io::Error::other)?))
+            }
+        }
+    }
+}
+
+/// The JSON of a trajectory's sample, from the stored log.
+pub(crate) fn read_sample(store: &Store, document: &TrajectoryDocument) -> Result<Box<dyn Read>, CliError> {
+    let run =
+        document.run_id.as_ref().ok_or_else(|| CliError::internal("a stored document without a run"))?;
+    let log = StoredLog::open(&store.run(run)?)?;
+    log.read(document).map_err(|e| CliError::io("read a sample of", &log.path, &e))
+}
+
+/// A sample that was read once for its document.
+struct ReadSample {
+    facts: SampleFacts,
+    document: TrajectoryDocument,
+    /// The sample's JSON when it is small enough to be held.
+    held: Option<Vec<u8>>,
+    size_bytes: Option<u64>,
+}
+
+impl ReadSample {
+    fn new(
+        log: &Log,
+        sample: &SampleEntry,
+        header: &HeaderFacts,
+        prices: Option<&PriceTable>,
+    ) -> Result<Self, LogError> {
+        let reader = log.read_sample(sample)?;
+        let small = reader.stored_range().is_some_and(|range| range.uncompressed_size <= HELD_BYTES_MAX);
+        if !small {
+            let converted = convert_sample(log, sample, header, prices)?;
+            let size_bytes =
+                converted.document.eval_sample_range.as_ref().map(|range| range.uncompressed_size);
+            return Ok(Self { facts: converted.facts, document: converted.document, held: None, size_bytes });
+        }
+        let mut tee = Tee { inner: reader, kept: Vec::new() };
+        let converted = convert_json(&mut tee, &sample.member_name(), header, prices)?;
+        let mut document = converted.document;
+        document.eval_sample_range = sample_range(sample, &tee.inner);
+        let size_bytes = Some(tee.kept.len() as u64);
+        Ok(Self { facts: converted.facts, document, held: Some(tee.kept), size_bytes })
+    }
+
+    fn open<'a>(&'a self, log: &Log, sample: &SampleEntry) -> io::Result<Box<dyn Read + 'a>> {
+        match &self.held {
+            Some(bytes) => Ok(Box::new(bytes.as_slice())),
+            None => Ok(Box::new(log.read_sample(sample).map_err(io::Error::other)?)),
+        }
+    }
+}
+
+/// Keeps what goes through.
+struct Tee<R> {
+    inner: R,
+    kept: Vec<u8>,
+}
+
+impl<R: Read> Read for Tee<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.kept.extend_from_slice(&buffer[..n]);
+        Ok(n)
+    }
+}
+
+/// Lets threads take their turns at something in the order of their numbers.
+struct Turns<T> {
+    state: Mutex<(usize, T)>,
+    changed: std::sync::Condvar,
+}
+
+impl<T> Turns<T> {
+    fn new(value: T) -> Self {
+        Self { state: Mutex::new((0, value)), changed: std::sync::Condvar::new() }
+    }
+
+    /// The turn of this number. It is over when it was taken, or dropped without.
+    fn turn(&self, index: usize) -> Turn<'_, T> {
+        Turn { turns: self, index, taken: false }
+    }
+}
+
+struct Turn<'a, T> {
+    turns: &'a Turns<T>,
+    index: usize,
+    taken: bool,
+}
+
+impl<T> Turn<'_, T> {
+    fn take<R>(mut self, f: impl FnOnce(&mut T) -> R) -> R {
+        self.wait(f)
+    }
+
+    fn wait<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
+        self.taken = true;
+        let mut state = self.turns.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.0 < self.index {
+            state = self.turns.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let result = f(&mut state.1);
+        state.0 += 1;
+        self.turns.changed.notify_all();
+        result
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        if !self.taken {
+            self.wait(|_| ());
+        }
+    }
+}
+
+/// Why a trajectory has no file.
+struct Trouble {
+    id: String,
+    reason: String,
+    /// The disk is full: there is no point in going on.
+    full: Option<CliError>,
+}
+
+/// Brings the files of one folder to what they should be.
+struct FolderWriter {
+    folder: PathBuf,
+    report: Mutex<FolderReport>,
+}
+
+impl FolderWriter {
+    /// For a run. The folder may hold the same run, or anything that is no run.
+    fn new(folder: &Path, run: &RunId, overwrite: bool) -> Result<Self, CliError> {
+        let writer = Self::plain(folder)?;
+        let path = folder.join(RUN_FILE);
+        let there = match fs::read(&path) {
+            Ok(bytes) => ct_log::json::parse(&bytes).ok(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(CliError::io("read", &path, &e)),
+        };
+        let other = there.as_ref().and_then(|value| value.get("run_id")).and_then(Value::as_str);
+        if let Some(other) = other.filter(|other| *other != run.as_str() && !overwrite) {
+            return Err(CliError::conflict(format!("{} holds another run: {other:?}", folder.display()))
+                .hint("choose another folder, or let its files be replaced with --overwrite"));
+        }
+        Ok(writer)
+    }
+
+    /// For trajectories alone.
+    fn plain(folder: &Path) -> Result<Self, CliError> {
+        fs::create_dir_all(folder).map_err(|e| CliError::io("make the folder", folder, &e))?;
+        Ok(Self { folder: folder.to_owned(), report: Mutex::default() })
+    }
+
+    fn count(&self, f: impl FnOnce(&mut FolderReport)) {
+        f(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Notes a failure; a full disk ends the work.
+    fn failed(&self, trouble: Trouble) -> Result<(), CliError> {
+        if let Some(error) = trouble.full {
+            return Err(error);
+        }
+        let path = self.folder.join(format!("{}.json", trouble.id));
+        self.count(|report| {
+            report.failed.push(FailedItem { trajectory_id: trouble.id, path, reason: trouble.reason });
+        });
+        Ok(())
+    }
+
+    /// Makes the document's file right. `open` gives the sample's JSON; it may be asked twice. `size_bytes` is its length
+    /// when the document does not tell.
+    fn bring<R: Read>(
+        &self,
+        document: &TrajectoryDocument,
+        size_bytes: Option<u64>,
+        open: impl Fn() -> io::Result<R>,
+    ) -> Result<(), Trouble> {
+        let Some(id) = &document.trajectory_id else {
+            return Err(Trouble { id: document.name.clone(), reason: "it has no id".to_owned(), full: None });
+        };
+        // An id is letters, digits and the like by construction, so this stays in the folder.
+        let path = self.folder.join(format!("{id}.json"));
+        let frame = BundleFrame::new(document);
+        let result = (|| {
+            let there = path.symlink_metadata().is_ok();
+            if there && is_right(&path, document, &frame, size_bytes, &open)? {
+                self.count(|report| report.right += 1);
+                return Ok(());
+            }
+            write_whole(&path, |file| {
+                file.write_all(frame.head())?;
+                copy(&mut open()?, file)?;
+                file.write_all(BundleFrame::TAIL)
+            })?;
+            self.count(|report| if there { report.repaired += 1 } else { report.written += 1 });
+            Ok(())
+        })();
+        result.map_err(|e: io::Error| Trouble {
+            id: id.to_string(),
+            reason: e.to_string(),
+            full: (e.kind() == io::ErrorKind::StorageFull).then(|| CliError::io("write", &path, &e)),
+        })
+    }
+
+    /// Writes `run.json`, unless it is right, and says what was done.
+    fn finish(self, run: &RunHeader, log: &LogPart) -> Result<FolderReport, CliError> {
+        let path = self.folder.join(RUN_FILE);
+        let text = run_file(run, log)?;
+        if fs::read(&path).ok().as_deref() != Some(&text) {
+            write_whole(&path, |file| file.write_all(&text)).map_err(|e| CliError::io("write", &path, &e))?;
+        }
+        Ok(self.report())
+    }
+
+    fn report(self) -> FolderReport {
+        let mut report = self.report.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.failed.sort_by(|a, b| a.trajectory_id.cmp(&b.trajectory_id));
+        report
+    }
+}
+
+/// Whether a file is the document's, with the sample whole in it.
+fn is_right<R: Read>(
+    path: &Path,
+    document: &TrajectoryDocument,
+    frame: &BundleFrame,
+    size_bytes: Option<u64>,
+    open: &impl Fn() -> io::Result<R>,
+) -> io::Result<bool> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    if !path.symlink_metadata()?.is_file() {
+        return Ok(false);
+    }
+    let range = document.eval_sample_range.as_ref();
+    let size = range.map(|range| range.uncompressed_size).or(size_bytes);
+    if size.is_some_and(|size| file.metadata().is_ok_and(|m| m.len() != frame.file_bytes(size))) {
+        return Ok(false);
+    }
+    let mut head = vec![0; frame.head().len()];
+    match file.read_exact(&mut head) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+        Err(e) => return Err(e),
+    }
+    if head != frame.head() {
+        return Ok(false);
+    }
+    let same = match (range, size) {
+        (Some(range), Some(size)) => crc32((&mut file).take(size))? == range.crc32,
+        // A chunked sample has no CRC of its own: compare with the sample itself.
+        _ => same_bytes(&mut file, &mut open()?)?,
+    };
+    if !same {
+        return Ok(false);
+    }
+    let mut tail = Vec::new();
+    file.take(BundleFrame::TAIL.len() as u64 + 1).read_to_end(&mut tail)?;
+    Ok(tail == BundleFrame::TAIL)
+}
+
+fn crc32(mut from: impl Read) -> io::Result<u32> {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(hasher.finalize()),
+            n => hasher.update(&buffer[..n]),
+        }
+    }
+}
+
+/// Whether `file` goes on with all the bytes of `other`.
+fn same_bytes(file: &mut File, other: &mut impl Read) -> io::Result<bool> {
+    let mut theirs = vec![0; COPY_BYTES];
+    let mut ours = vec![0; COPY_BYTES];
+    loop {
+        let n = other.read(&mut theirs)?;
+        if n == 0 {
+            return Ok(true);
+        }
+        match file.read_exact(&mut ours[..n]) {
+            Ok(()) if ours[..n] == theirs[..n] => {}
+            Ok(()) => return Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn copy(from: &mut impl Read, to: &mut File) -> io::Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => to.write_all(&buffer[..n])?,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Writes a file beside its place and renames it there when it is whole.
+pub(super) fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".ct-").suffix(PARTIAL_SUFFIX).tempfile_in(folder)?;
+    write(file.as_file_mut())?;
+    file.persist(path).map_err(|e| e.error)?;
+    Ok(())
+}
+
+/// SHA-256 of a file.
+fn hash_file(path: &Path, progress: &Progress) -> Result<LogHash, CliError> {
+    let read = || {
+        let mut file = File::open(path)?;
+        progress.bytes("hashing", file.metadata()?.len());
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let n = file.read(&mut buffer)?;
+            if n == 0 {
+                return Ok(LogHash::from_bytes(hasher.finalize().into()));
+            }
+            hasher.update(&buffer[..n]);
+            progress.advance(n as u64);
+        }
+    };
+    read().map_err(|e| CliError::io("read", path, &e))
+}
+
+/// What `run.json` says of the log, enough to put the log together again from the folder.
+pub(super) struct LogPart {
+    about: Value,
+    header: Vec<u8>,
+    reductions: Option<Vec<u8>>,
+}
+
+impl LogPart {
+    fn of(log: &Log, hash: &LogHash, path: &Path) -> Result<Self, CliError> {
+        let error = |e: &LogError| CliError::log(path, e);
+        let header = log.header().map_err(|e| error(&e))?;
+        let size = fs::metadata(path).map_err(|e| CliError::io("read", path, &e))?.len();
+        let format = match log.format() {
+            ct_log::Format::Eval => "eval",
+            ct_log::Format::Json => "json",
+        };
+        Ok(Self {
+            about: json!({
+                "format": format,
+                "sha256": hash,
+                "size_bytes": size,
+                "finished": !header.inferred,
+            }),
+            header: header.raw.clone(),
+            reductions: log.reductions().map_err(|e| error(&e))?,
+        })
+    }
+}
+
+/// The text of `run.json`: the run's header, and under `eval_log` the log's header and reductions as they were written.
+fn run_file(run: &RunHeader, log: &LogPart) -> Result<Vec<u8>, CliError> {
+    let internal = |e: serde_json::Error| CliError::internal(e.to_string());
+    let mut text = serde_json::to_vec_pretty(run).map_err(internal)?;
+    splice(&mut text, "eval_log", &{
+        let mut about = serde_json::to_vec(&log.about).map_err(internal)?;
+        splice(&mut about, "header", &log.header);
+        if let Some(reductions) = &log.reductions {
+            splice(&mut about, "reductions", reductions);
+        }
+        about
+    });
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Adds a member to the end of an object's text. The object has members already.
+fn splice(object: &mut Vec<u8>, key: &str, value: &[u8]) {
+    object.pop();
+    while object.last().is_some_and(u8::is_ascii_whitespace) {
+        object.pop();
+    }
+    object.extend_from_slice(format!(",\n  \"{key}\": ").as_bytes());
+    object.extend_from_slice(value);
+    object.extend_from_slice(b"\n}");
+}

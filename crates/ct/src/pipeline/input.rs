@@ -1,0 +1,75 @@
+//! From what the user names to a log that can be opened: the file itself, or a temporary one when scores are to be
+//! left out or a folder of trajectory files has to be put together first.
+
+use std::path::{Path, PathBuf};
+
+use ct_log::Log;
+use ct_model::PriceTable;
+use ct_store::LogFormat;
+use tempfile::TempDir;
+
+use super::{MakeOptions, assemble, save};
+use crate::error::CliError;
+use crate::output::Progress;
+
+/// A log to work on.
+pub(super) struct Input {
+    /// The log.
+    pub(super) path: PathBuf,
+    pub(super) format: LogFormat,
+    /// What was lost on the way.
+    pub(super) defects: Vec<String>,
+    /// Holds a temporary log for as long as it is needed.
+    _folder: Option<TempDir>,
+}
+
+impl Input {
+    pub(super) fn open(source: &Path, options: &MakeOptions, progress: &Progress) -> Result<Self, CliError> {
+        let mut input =
+            Self { path: source.to_owned(), format: LogFormat::Eval, defects: Vec::new(), _folder: None };
+        if source.is_dir() {
+            let folder = temporary_folder()?;
+            let path = folder.path().join("assembled.eval");
+            input.defects = assemble::assemble(source, &path, progress)?;
+            input.path = path;
+            input._folder = Some(folder);
+        }
+        if !options.drop_scores.is_empty() {
+            let folder = temporary_folder()?;
+            let path = folder.path().join("filtered.eval");
+            let log = open(&input.path)?;
+            input.defects.extend(save::without_scores(&log, &path, &options.drop_scores, progress)?);
+            input.path = path;
+            input._folder = Some(folder);
+        }
+        input.format = match open(&input.path)?.format() {
+            ct_log::Format::Eval => LogFormat::Eval,
+            ct_log::Format::Json => LogFormat::Json,
+        };
+        Ok(input)
+    }
+}
+
+fn temporary_folder() -> Result<TempDir, CliError> {
+    tempfile::Builder::new()
+        .prefix("ct-")
+        .tempdir()
+        .map_err(|e| CliError::io("make a temporary folder in", &std::env::temp_dir(), &e))
+}
+
+/// Opens a log.
+pub(super) fn open(path: &Path) -> Result<Log, CliError> {
+    Log::open(path).map_err(|e| CliError::log(path, &e))
+}
+
+/// Reads a rate file.
+pub(super) fn prices(path: Option<&Path>) -> Result<Option<PriceTable>, CliError> {
+    let Some(path) = path else { return Ok(None) };
+    let rows = std::fs::read(path).map_err(|e| CliError::io("read", path, &e))?;
+    let table = PriceTable::parse(&rows).map_err(|e| {
+        CliError::data(format!("{} is no rate file", path.display()))
+            .because(&e)
+            .hint("a rate file holds rows {\"model\": …, \"pricing\": {…}} as /api/pricing answers them")
+    })?;
+    Ok(Some(table))
+}

@@ -1,0 +1,192 @@
+//! A log becomes a run in the store.
+
+use std::fs::File;
+use std::path::Path;
+
+use ct_log::{Defect, LogError};
+use ct_model::convert::{
+    HeaderFacts, Registration, RunOptions, TrajectoryIds, convert_log, run_header, run_id_of,
+};
+use ct_model::{RunHeader, RunId, RunStatus, TrajectoryDocument};
+use ct_store::{CommitMode, Committed, Ingest, KnownRun, NewRun, RunEdit, StagedLog, Store};
+
+use super::input::{self, Input};
+use super::{Made, MadeRun, MadeStatus, MakeOptions, OtherBytes, threads};
+use crate::error::CliError;
+use crate::output::Progress;
+
+/// Makes a run of a log file, or of a folder that holds the trajectory files of a run.
+pub(crate) fn make_run(
+    store: &Store,
+    source: &Path,
+    options: &MakeOptions,
+    progress: &Progress,
+) -> Result<Made, CliError> {
+    let input = Input::open(source, options, progress)?;
+    let prices = input::prices(options.prices.as_deref())?;
+
+    // The copy in the store is what is converted, so that hash, documents and kept bytes agree whatever happens to the
+    // file meanwhile.
+    let mut ingest = store.begin_ingest()?;
+    let staged = stage(&mut ingest, &input, progress)?;
+    if let Some(known) = ingest.known(&staged.hash)?
+        && (known.revision.is_none() || options.other_bytes != OtherBytes::Replace)
+    {
+        return already_there(store, known, input.defects);
+    }
+
+    let log = input::open(&staged.path)?;
+    let header = log.header().map_err(|e| CliError::log(source, &e))?;
+    let facts = HeaderFacts::from_value(&header.value);
+    let same_eval = match &facts.eval_id {
+        Some(eval_id) => ingest.same_eval(eval_id)?,
+        None => Vec::new(),
+    };
+    let mode = match (same_eval.first(), options.other_bytes) {
+        (None, _) | (_, OtherBytes::AsNew) => CommitMode::New,
+        (_, OtherBytes::Refuse) => return Ok(Made::SameEval { runs: same_eval }),
+        (Some(run), OtherBytes::Replace) if same_eval.len() == 1 => CommitMode::Replace(run.clone()),
+        (Some(_), OtherBytes::Replace) => return Err(several(&same_eval)),
+    };
+    let run_id = match &mode {
+        CommitMode::New => run_id_of(staged.hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?,
+        CommitMode::Replace(run) => run.clone(),
+    };
+
+    let mut ids = if same_eval.is_empty() || mode != CommitMode::New {
+        TrajectoryIds::new(&facts, staged.hash.as_str())
+    } else {
+        // A second run of the same eval: its trajectories are others than those of the first.
+        TrajectoryIds::of_second_run(staged.hash.as_str())
+    };
+    let mut registration = Registration::default();
+    let mut defects = input.defects.clone();
+    let samples = log.samples().map_err(|e| CliError::log(source, &e))?;
+    progress.items("converting", samples.len() as u64);
+    convert_log(&log, samples, &facts, prices.as_ref(), threads(), |sample, converted| {
+        progress.advance(1);
+        let mut converted = match converted {
+            Ok(converted) => converted,
+            Err(LogError::Io(e)) => return Err(CliError::io("read", &staged.path, &e)),
+            Err(e) => {
+                defects.push(Defect::sample(&sample.member_name(), &e).to_string());
+                return Ok(());
+            }
+        };
+        finish_document(&mut converted.document, &run_id, ids.assign(&converted.facts));
+        registration.add(&converted.document, converted.facts.control_setting());
+        ingest.push(&converted.document)?;
+        Ok(())
+    })?;
+    defects.splice(0..0, log.defects().iter().map(ToString::to_string));
+
+    let mut header = run_header(&facts, &RunOptions::default());
+    registration.apply(&mut header);
+    header.run_id = Some(run_id.clone());
+    let name = options.run_name.clone().unwrap_or_else(|| header.name.clone());
+    let committed = ingest.commit(
+        NewRun {
+            run_id,
+            header,
+            edit: edit(options),
+            status: status(&facts),
+            eval_id: facts.eval_id.clone(),
+            eval_created: facts.created.clone(),
+            source: source.file_name().map(|name| name.to_string_lossy().into_owned()),
+            defects: defects.clone(),
+            log: staged,
+        },
+        mode,
+    )?;
+    let (status, run_id) = match committed {
+        Committed::Created(run) => (MadeStatus::Created, run),
+        Committed::Replaced { run, .. } => (MadeStatus::Replaced, run),
+        Committed::AlreadyThere(run) => (MadeStatus::Unchanged, run),
+    };
+    Ok(Made::Run(MadeRun { status, run_id, name, trajectories: registration.trajectory_count(), defects }))
+}
+
+fn stage(ingest: &mut Ingest<'_>, input: &Input, progress: &Progress) -> Result<StagedLog, CliError> {
+    let mut file = File::open(&input.path).map_err(|e| CliError::io("open", &input.path, &e))?;
+    let size_bytes = file.metadata().map_err(|e| CliError::io("read", &input.path, &e))?.len();
+    progress.bytes("copying", size_bytes);
+    let mut done = 0;
+    Ok(ingest.stage_log(&mut file, input.format, &mut |so_far| {
+        progress.advance(so_far - done);
+        done = so_far;
+    })?)
+}
+
+/// The same bytes are the same run; a deleted one comes back.
+fn already_there(store: &Store, known: KnownRun, mut defects: Vec<String>) -> Result<Made, CliError> {
+    if known.deleted {
+        store.restore_run(&known.run_id)?;
+    }
+    if let Some(revision) = known.revision {
+        defects.push(format!("these bytes are revision {revision} of the run, not its current log"));
+    }
+    let record = store.run(&known.run_id)?;
+    Ok(Made::Run(MadeRun {
+        status: if known.deleted { MadeStatus::Restored } else { MadeStatus::Unchanged },
+        run_id: known.run_id,
+        name: record.header.name,
+        trajectories: record.header.trajectory_count.unwrap_or_default(),
+        defects,
+    }))
+}
+
+fn several(runs: &[RunId]) -> CliError {
+    let list = runs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    CliError::conflict(format!(
+        "several runs hold this eval, so --replace cannot tell which one is meant: {list}"
+    ))
+    .hint("delete those that are not wanted: ct runs delete RUN")
+    .hint("or make one more run with --as-new")
+}
+
+/// Ties a document to its run.
+pub(super) fn finish_document(
+    document: &mut TrajectoryDocument,
+    run_id: &RunId,
+    trajectory_id: ct_model::TrajectoryId,
+) {
+    document.trajectory_id = Some(trajectory_id);
+    document.run_id = Some(run_id.clone());
+    if let Some(range) = &mut document.eval_sample_range {
+        range.key = Some(format!("{run_id}.eval"));
+    }
+}
+
+/// The run header with what the user said taken in, for those who keep no layers.
+pub(super) fn header_of(facts: &HeaderFacts, options: &MakeOptions) -> RunHeader {
+    let mut header = run_header(
+        facts,
+        &RunOptions {
+            name: options.run_name.clone(),
+            policy: options.policy.clone(),
+            task_set: options.task_set.clone(),
+            tags: Vec::new(),
+        },
+    );
+    for tag in &options.tags {
+        if !header.tags.contains(tag) {
+            header.tags.push(tag.clone());
+        }
+    }
+    header
+}
+
+/// What the user said goes over what the log says, and does not replace it.
+fn edit(options: &MakeOptions) -> RunEdit {
+    RunEdit {
+        name: options.run_name.clone(),
+        policy: options.policy.clone().map(Some),
+        task_set: options.task_set.clone().map(Some),
+        add_tags: options.tags.clone(),
+        ..RunEdit::default()
+    }
+}
+
+fn status(facts: &HeaderFacts) -> RunStatus {
+    facts.status.as_deref().map_or(RunStatus::Unknown, RunStatus::from_log)
+}

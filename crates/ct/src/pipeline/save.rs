@@ -1,0 +1,69 @@
+//! A log is written again: converted, repaired or filtered.
+
+use std::path::Path;
+
+use ct_log::Log;
+use ct_log::write::{Glob, HeaderEdits, RewriteOptions, Rewritten};
+
+use super::input::{self, Input};
+use super::{MakeOptions, SavedLog};
+use crate::error::CliError;
+use crate::output::Progress;
+
+/// Writes the log of `source` to `target`: converted, repaired or filtered as `options` ask. A file already there is a
+/// conflict unless `overwrite`.
+pub(crate) fn save_log(
+    source: &Path,
+    target: &Path,
+    overwrite: bool,
+    options: &MakeOptions,
+    progress: &Progress,
+) -> Result<SavedLog, CliError> {
+    if !overwrite && target.symlink_metadata().is_ok() {
+        return Err(CliError::conflict(format!("{} is already there", target.display()))
+            .hint("choose another name, or replace it with --overwrite"));
+    }
+    // Dropping scores is part of opening the input, so that a run made beside is of the same bytes.
+    let input = Input::open(source, options, progress)?;
+    let log = input::open(&input.path)?;
+    let edits = HeaderEdits {
+        run_name: options.run_name.clone(),
+        policy: options.policy.clone(),
+        task_set: options.task_set.clone(),
+        tags: options.tags.clone(),
+    };
+    let done =
+        rewrite(&log, target, &RewriteOptions { header: edits, ..RewriteOptions::default() }, progress)?;
+    let mut defects = input.defects;
+    defects.extend(done.defects.iter().map(ToString::to_string));
+    Ok(SavedLog { trajectories: done.samples, defects })
+}
+
+/// Runs a rewrite with its progress shown.
+fn rewrite(
+    log: &Log,
+    target: &Path,
+    options: &RewriteOptions,
+    progress: &Progress,
+) -> Result<Rewritten, CliError> {
+    let total = log.samples().map_err(|e| CliError::log(target, &e))?.len() as u64;
+    progress.items("writing", total);
+    let mut done = 0;
+    ct_log::write::rewrite(log, target, options, &mut |at| {
+        progress.advance(at.samples - done);
+        done = at.samples;
+    })
+    .map_err(|e| CliError::data(format!("failed to write {}", target.display())).because(&e))
+}
+
+/// Writes a log without some of its scores, and says what was lost on the way.
+pub(super) fn without_scores(
+    log: &Log,
+    target: &Path,
+    patterns: &[String],
+    progress: &Progress,
+) -> Result<Vec<String>, CliError> {
+    let drop_scores = patterns.iter().map(|pattern| Glob::new(pattern)).collect();
+    let done = rewrite(log, target, &RewriteOptions { drop_scores, ..RewriteOptions::default() }, progress)?;
+    Ok(done.defects.iter().map(ToString::to_string).collect())
+}
