@@ -167,6 +167,18 @@ impl Archive {
         &self.entries
     }
 
+    /// Checks how many pieces something is put together from: they are held in memory as members are.
+    pub(crate) fn check_pieces(&self, count: usize) -> Result<(), ArchiveError> {
+        if count > self.limits.entries_max {
+            return Err(ArchiveError::Limit {
+                limit: "entries_max",
+                found: count as u64,
+                allowed: self.limits.entries_max as u64,
+            });
+        }
+        Ok(())
+    }
+
     /// Checks what is put together from members against the limits for single members and for expansion.
     pub(crate) fn check_assembled(&self, bytes: u64) -> Result<(), ArchiveError> {
         let allowed = self.limits.entry_bytes_max;

@@ -70,7 +70,8 @@ impl ChunkedReader {
         text.pop();
         text.extend_from_slice(if kept.is_empty() { br#""messages":["# } else { br#","messages":["# });
         steps.push_back(Step::Text(text));
-        push_ranges(&mut steps, &messages, &message_refs);
+        archive.check_pieces(message_refs.len())?;
+        push_ranges(&mut steps, &messages, &message_refs, &archive)?;
         steps.push_back(Step::Text(br#"],"events":["#.to_vec()));
         push_all(&mut steps, &chunks("events"));
         steps.push_back(Step::Text(br#"],"attachments":{"#.to_vec()));
@@ -170,10 +171,19 @@ fn push_all(steps: &mut VecDeque<Step>, chunks: &[(u64, usize)]) {
 }
 
 /// The items of some ranges of a sequence. Parts outside of it are passed over.
-fn push_ranges(steps: &mut VecDeque<Step>, chunks: &[(u64, usize)], ranges: &[Range<u64>]) {
+fn push_ranges(
+    steps: &mut VecDeque<Step>,
+    chunks: &[(u64, usize)],
+    ranges: &[Range<u64>],
+    archive: &Archive,
+) -> Result<(), LogError> {
     let mut comma = false;
     for range in ranges {
-        for (i, &(first, member)) in chunks.iter().enumerate() {
+        let from = chunks.partition_point(|&(first, _)| first <= range.start).saturating_sub(1);
+        for (i, &(first, member)) in chunks.iter().enumerate().skip(from) {
+            if first >= range.end {
+                break;
+            }
             let next = chunks.get(i + 1).map_or(u64::MAX, |&(next, _)| next);
             let (from, to) = (range.start.max(first), range.end.min(next));
             if from < to {
@@ -181,5 +191,7 @@ fn push_ranges(steps: &mut VecDeque<Step>, chunks: &[(u64, usize)], ranges: &[Ra
                 comma = true;
             }
         }
+        archive.check_pieces(steps.len())?;
     }
+    Ok(())
 }

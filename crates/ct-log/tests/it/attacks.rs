@@ -549,9 +549,9 @@ fn a_bomb_without_a_directory_costs_one_member() {
 
 #[test]
 fn chunked_samples_that_multiply() {
-    let refs = vec!["[0,1000000]"; 5000].join(",");
+    let refs = vec!["[0,1000000]"; 900].join(",");
     let shell = format!(r#"{{"id":"a","epoch":1,"message_refs":[{refs}]}}"#);
-    let text = format!(r#"["{}"]"#, "x".repeat(1000));
+    let text = format!(r#"["{}"]"#, "x".repeat(2000));
     let members = vec![
         member("samples/a_epoch_1/sample.json", DEFLATE, shell.as_bytes()),
         member("samples/a_epoch_1/messages/0.json", DEFLATE, text.as_bytes()),
@@ -559,6 +559,22 @@ fn chunked_samples_that_multiply() {
     let log = open(zip::zip(members), small()).unwrap();
     let reason = read(&log, "a").unwrap_err();
     assert!(reason.contains("limit entry_bytes_max"), "{reason}");
+}
+
+#[test]
+fn chunked_samples_of_too_many_pieces() {
+    // Few chunks and many references, and few references over many chunks.
+    for (refs, chunks) in [(1100, 1), (20, 100)] {
+        let refs = vec!["[0,1000000]"; refs].join(",");
+        let shell = format!(r#"{{"id":"a","epoch":1,"message_refs":[{refs}]}}"#);
+        let mut members = vec![member("samples/a_epoch_1/sample.json", DEFLATE, shell.as_bytes())];
+        members.extend(
+            (0..chunks).map(|i| member(format!("samples/a_epoch_1/messages/{i}.json"), STORED, b"[{}]")),
+        );
+        let log = open(zip::zip(members), small()).unwrap();
+        let reason = read(&log, "a").unwrap_err();
+        assert!(reason.contains("limit entries_max"), "{reason}");
+    }
 }
 
 #[test]
