@@ -17,7 +17,7 @@ use ct_log::source::{FileSource, Source};
 use ct_log::{Limits, Log, LogError, SampleEntry, StoredRange};
 use ct_model::convert::{
     HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order,
-    run_header, run_id_of, sample_range,
+    run_id_of, sample_range,
 };
 use ct_model::{BundleFrame, PriceTable, RunHeader, RunId, TrajectoryDocument};
 use ct_store::{LogHash, RunRecord, Store};
@@ -69,8 +69,12 @@ pub(crate) fn save_dir(
             let read = ReadSample::new(&log, sample, &facts, prices.as_ref());
             let mut read = match read {
                 Ok(read) => read,
-                Err(e) => {
+                Err(LogError::Io(e)) => {
                     return Err(Trouble { id: sample.member_name(), reason: e.to_string(), full: None });
+                }
+                Err(e) => {
+                    writer.count(|report| report.defects.push(super::make::lost(&sample.member_name(), &e)));
+                    return Ok(None);
                 }
             };
             finish_document(&mut read.document, &run_id, turn.take(|ids| ids.assign(&read.facts)));
@@ -78,12 +82,13 @@ pub(crate) fn save_dir(
             let size = read.size_bytes;
             writer
                 .bring(document, size, || read.open(&log, sample))
-                .map(|()| (read.document.clone(), read.facts.control_setting().map(str::to_owned)))
+                .map(|()| Some((read.document.clone(), read.facts.control_setting().map(str::to_owned))))
         },
         |_, result| {
             progress.advance(1);
             match result {
-                Ok((document, setting)) => registration.add(&document, setting.as_deref()),
+                Ok(None) => {}
+                Ok(Some((document, setting))) => registration.add(&document, setting.as_deref()),
                 Err(trouble) => writer.failed(trouble)?,
             }
             Ok::<_, CliError>(())
@@ -95,8 +100,8 @@ pub(crate) fn save_dir(
     run.run_id = Some(run_id);
     let log_part = LogPart::of(&log, &hash, input.path.as_path())?;
     let mut report = writer.finish(&run, &log_part)?;
-    report.defects = input.defects;
-    report.defects.splice(0..0, log.defects().iter().map(ToString::to_string));
+    let before = input.defects.into_iter().chain(log.defects().into_iter().map(|d| d.to_string()));
+    report.defects.splice(0..0, before);
     Ok(report)
 }
 
@@ -573,7 +578,15 @@ fn copy(from: &mut impl Read, to: &mut File) -> io::Result<()> {
 /// Writes a file beside its place and renames it there when it is whole.
 pub(super) fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".ct-").suffix(PARTIAL_SUFFIX).tempfile_in(folder)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".ct-").suffix(PARTIAL_SUFFIX);
+    #[cfg(unix)]
+    {
+        // Not a secret: as open as the user's mask lets other files be.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder)?;
     write(file.as_file_mut())?;
     file.persist(path).map_err(|e| e.error)?;
     Ok(())

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use ct_log::{Defect, LogError};
+use ct_log::LogError;
 use ct_model::convert::{
     HeaderFacts, Registration, RunOptions, TrajectoryIds, convert_log, run_header, run_id_of,
 };
@@ -69,7 +69,7 @@ pub(crate) fn make_run(
             Ok(converted) => converted,
             Err(LogError::Io(e)) => return Err(CliError::io("read", &staged.path, &e)),
             Err(e) => {
-                defects.push(Defect::sample(&sample.member_name(), &e).to_string());
+                defects.push(lost(&sample.member_name(), &e));
                 return Ok(());
             }
         };
@@ -104,6 +104,11 @@ pub(crate) fn make_run(
         Committed::AlreadyThere(run) => (MadeStatus::Unchanged, run),
     };
     Ok(Made::Run(MadeRun { status, run_id, name, trajectories: registration.trajectory_count(), defects }))
+}
+
+/// Says which sample is lost and why.
+pub(super) fn lost(name: &str, error: &LogError) -> String {
+    CliError::data(format!("{name:?} is lost")).because(error).reason()
 }
 
 fn stage(ingest: &mut Ingest<'_>, input: &Input, progress: &Progress) -> Result<StagedLog, CliError> {
