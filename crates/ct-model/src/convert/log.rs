@@ -182,7 +182,7 @@ mod tests {
         for threads in [1, 2, 7] {
             let mut seen = Vec::new();
             let work = |index: usize| {
-                if index % 5 == 0 {
+                if index.is_multiple_of(5) {
                     std::thread::yield_now();
                 }
                 index * index
