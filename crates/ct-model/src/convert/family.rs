@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::sample::SampleFacts;
+use super::sample::limits::TASKS_MAX;
 use super::value::{get, get_object, get_text, named, object, text, type_name};
 use super::{HeaderFacts, PlanStep};
 use crate::{Environment, MainTask, SideTask};
@@ -267,7 +268,7 @@ fn environment(header: &HeaderFacts, sample: &SampleFacts, control_tower: bool) 
 /// The objects or names under a key that holds one or several.
 fn entries(value: &Value) -> Vec<&Value> {
     match value {
-        Value::Array(items) => items.iter().filter(|item| !item.is_null()).collect(),
+        Value::Array(items) => items.iter().filter(|item| !item.is_null()).take(TASKS_MAX).collect(),
         Value::Null => Vec::new(),
         other => vec![other],
     }

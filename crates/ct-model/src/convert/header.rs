@@ -1,11 +1,12 @@
 //! What is taken from a log's header, and the run header made of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
 use super::blake2s::base57_hash;
 use super::family;
+use super::sample::limits::TAGS_MAX;
 use super::value::{get, get_object, get_text, named, number, object, text, texts, time_utc_text, unbox};
 use crate::{Producer, RunHeader};
 
@@ -99,7 +100,8 @@ impl HeaderFacts {
             add_tag(&mut tags, tag);
         }
         for edit in edits(updates, "tags") {
-            let removed = edit.get("tags_remove").map(texts).unwrap_or_default();
+            let removed: HashSet<String> =
+                edit.get("tags_remove").map(texts).unwrap_or_default().into_iter().collect();
             tags.retain(|tag| !removed.contains(tag));
             for tag in edit.get("tags_add").map(texts).unwrap_or_default() {
                 add_tag(&mut tags, tag);
@@ -168,7 +170,7 @@ fn edits<'a>(updates: &'a [Value], kind: &'static str) -> impl Iterator<Item = &
 }
 
 fn add_tag(tags: &mut Vec<String>, tag: String) {
-    if !tags.contains(&tag) {
+    if tags.len() < TAGS_MAX && !tags.contains(&tag) {
         tags.push(tag);
     }
 }

@@ -14,8 +14,9 @@ use serde_json::{Map, Value};
 use super::cost;
 use super::sample::limits::{
     ATTACHMENT_HEADS_MAX, ERROR_CHARS_MAX, EVENT_DEPTH_MAX, EXPLANATION_CHARS_MAX, FIELD_BYTES_MAX,
-    METADATA_BYTES_MAX, MODEL_CALL_GROUPS_MAX, NAME_CHARS_MAX, NOTES_MAX, OTHER_METADATA_BYTES_MAX,
-    OUTPUT_CHARS, SCORES_BYTES_MAX, SCORES_MAX, TOOL_CALLS_MAX, UNPRICED_CALLS_MAX, USAGE_BYTES_MAX,
+    METADATA_BYTES_MAX, MODEL_CALL_GROUPS_MAX, NAME_CHARS_MAX, NOTES_MAX, OPEN_SCORERS_MAX,
+    OTHER_METADATA_BYTES_MAX, OUTPUT_CHARS, SCORES_BYTES_MAX, SCORES_MAX, TOOL_CALLS_MAX, UNPRICED_CALLS_MAX,
+    USAGE_BYTES_MAX,
 };
 use super::sample::{CallTokens, ModelCalls, SampleFacts, SampleNote, ScoreFacts, ToolCall, verdict_score};
 use super::value::{get_text, number, object, text, time_ms, unbox};
@@ -465,7 +466,7 @@ impl Pass {
     }
 
     fn scorer_began(&mut self, id: String, name: String, at: i64) {
-        if self.scorers.len() + self.facts.scorer_ms.len() < SCORES_MAX {
+        if self.scorers.len() < OPEN_SCORERS_MAX && self.facts.scorer_ms.len() < SCORES_MAX {
             self.scorers.push((id, name, at));
         }
     }

@@ -42,6 +42,12 @@ pub mod limits {
     pub const EVENT_DEPTH_MAX: usize = 64;
     /// Beginnings of attachments kept when these come before the messages.
     pub const ATTACHMENT_HEADS_MAX: usize = 100_000;
+    /// Scorers at work at the same time.
+    pub const OPEN_SCORERS_MAX: usize = 256;
+    /// Main or side tasks of a sample that are looked at.
+    pub const TASKS_MAX: usize = 1_000;
+    /// Tags of a log.
+    pub const TAGS_MAX: usize = 10_000;
     /// Notes on one sample.
     pub const NOTES_MAX: usize = 32;
 }

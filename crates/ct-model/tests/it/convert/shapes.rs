@@ -1,6 +1,8 @@
 //! What one pass over a sample finds, whatever shape and order it is written in.
 
-use ct_model::convert::limits::{METADATA_BYTES_MAX, OTHER_METADATA_BYTES_MAX, TOOL_CALLS_MAX};
+use ct_model::convert::limits::{
+    METADATA_BYTES_MAX, OTHER_METADATA_BYTES_MAX, TAGS_MAX, TASKS_MAX, TOOL_CALLS_MAX,
+};
 use ct_model::convert::{HeaderFacts, RunOptions, SampleFacts, SampleNote, ToolCall, run_header};
 use ct_model::{MonitorSummary, Producer, TaskRole, TaskScore};
 use serde_json::{Value, json};
@@ -302,6 +304,17 @@ fn all_tool_calls_are_counted_though_not_all_are_kept() {
     let facts = SampleFacts::read(&mut ct_log::json::Reader::new(json.as_bytes())).unwrap();
     assert_eq!((facts.tool_call_count as usize, facts.tool_calls.len()), (many, TOOL_CALLS_MAX));
     assert_eq!(facts.notes, [SampleNote::TooMany { what: "tool calls", kept: TOOL_CALLS_MAX }]);
+}
+
+#[test]
+fn lists_without_end_are_cut() {
+    let tasks: Vec<Value> =
+        (0..TASKS_MAX + 10).map(|i| json!({"id": i, "task_category": i.to_string()})).collect();
+    let found = document(&json!({}), &json!({"metadata": {"main_tasks": tasks}}), None);
+    let id = found.main_task.unwrap().id.unwrap();
+    assert_eq!(id.split('+').count(), TASKS_MAX);
+    let tags: Vec<String> = (0..TAGS_MAX + 10).map(|i| i.to_string()).collect();
+    assert_eq!(HeaderFacts::from_value(&json!({"eval": {"tags": tags}})).tags, tags[..TAGS_MAX]);
 }
 
 #[test]
