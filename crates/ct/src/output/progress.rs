@@ -1,8 +1,9 @@
 //! Progress bars on standard error, with rate and time left. A hidden one costs nothing.
 
-use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::neutral;
 
@@ -10,23 +11,20 @@ use super::neutral;
 const BYTES: &str =
     "{prefix}{msg} {bar:24} {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
 /// Items, with a rate.
-const ITEMS: &str = "{prefix}{msg} {bar:24} {human_pos}/{human_len}, {per_sec}, {eta} left";
+const ITEMS: &str = "{prefix}{msg} {bar:24} {human_pos}/{human_len}, {rate}, {eta} left";
 
 /// A handle to a bar; clones share it, and threads may hold one each.
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
     bar: ProgressBar,
     visible: bool,
+    /// Until there is something to count, nothing is drawn.
+    started: Arc<AtomicBool>,
 }
 
 impl Progress {
     pub(super) fn new(visible: bool) -> Self {
-        let bar = if visible {
-            ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10))
-        } else {
-            ProgressBar::hidden()
-        };
-        Self { bar, visible }
+        Self { bar: ProgressBar::hidden(), visible, started: Arc::default() }
     }
 
     /// Starts counting bytes from zero.
@@ -40,15 +38,22 @@ impl Progress {
     }
 
     fn start(&self, template: &str, label: &str, total: u64) {
-        if self.visible {
-            let style =
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            self.bar.reset();
-            self.bar.set_style(style.progress_chars("=> "));
-            self.bar.set_length(total);
-            let label: Cow<'_, str> = neutral(label);
-            self.bar.set_message(label.into_owned());
+        if !self.visible {
+            return;
         }
+        let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            // A rate that cannot be written is not worth an error.
+            let _ = write!(out, "{:.0}/s", state.per_sec());
+        };
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        // Hidden meanwhile, or a mixture of the old bar and the new one would be drawn.
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        self.bar.reset();
+        self.bar.set_length(total);
+        self.bar.set_message(neutral(label).into_owned());
+        self.bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
+        self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        self.started.store(true, Ordering::Relaxed);
     }
 
     /// Says before every bar which of several things is at work, such as `[2/5] `.
@@ -67,8 +72,9 @@ impl Progress {
 
     /// Takes the bar off the screen.
     pub(crate) fn clear(&self) {
-        if self.visible {
+        if self.started.swap(false, Ordering::Relaxed) {
             self.bar.finish_and_clear();
+            self.bar.set_draw_target(ProgressDrawTarget::hidden());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Tables for people: fitted to the terminal, whole when they go elsewhere.
 
 use comfy_table::{
-    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table as Inner,
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table as Inner, Width,
 };
 
 use super::{Printer, neutral};
@@ -29,12 +29,15 @@ impl Table {
     pub(crate) fn new(printer: &Printer, columns: &[(&str, Align)]) -> Self {
         let fitted = printer.to_terminal();
         let mut inner = Inner::new();
+        let width = inner.width();
+        // Left to itself the table would also decide about colour.
+        inner.force_no_tty();
         inner.load_style(comfy_table::presets::NOTHING);
         inner.set_truncation_indicator("…");
-        if fitted {
+        if let (true, Some(width)) = (fitted, width) {
             inner.set_content_arrangement(ContentArrangement::Dynamic);
+            inner.set_width(width);
         } else {
-            inner.force_no_tty();
             inner.set_content_arrangement(ContentArrangement::Disabled);
         }
         if printer.color() {
@@ -47,15 +50,20 @@ impl Table {
                 .collect::<Vec<_>>(),
         ));
         let align: Vec<Align> = columns.iter().map(|&(_, align)| align).collect();
-        for (index, align) in align.iter().enumerate() {
+        for (index, (align, (name, _))) in align.iter().zip(columns).enumerate() {
             let Some(column) = inner.column_mut(index) else { continue };
             column.set_padding((0, 2));
             if *align == Align::Right {
                 column.set_cell_alignment(CellAlignment::Right);
             }
-            if *align != Align::Left {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
+            column.set_constraint(match align {
+                // The header stays whole; two more are the padding.
+                Align::Left => {
+                    let width = u16::try_from(name.chars().count() + 2).unwrap_or(u16::MAX);
+                    ColumnConstraint::LowerBoundary(Width::Fixed(width))
+                }
+                Align::Whole | Align::Right => ColumnConstraint::ContentWidth,
+            });
         }
         Self { inner, align, fitted }
     }

@@ -58,6 +58,7 @@ fn a_log_comes_back_byte_for_byte() {
         std::fs::read(home.path("other.eval")).unwrap(),
         std::fs::read(home.path("ct-11.eval")).unwrap()
     );
+    assert_ct!(home, ["runs", "download-eval", &run, "-o", "other.eval", "--format", "json"]);
     let output = home.command(&["runs", "download-eval", &run, "-o", "-"]).output().unwrap();
     assert_eq!(output.stdout, std::fs::read(home.path("ct-11.eval")).unwrap());
 }

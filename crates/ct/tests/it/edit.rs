@@ -12,7 +12,8 @@ fn names_tags_and_descriptions_change() {
     assert_eq!(info["name"], "new");
     assert_eq!(info["tags"], serde_json::json!(["synthetic", "x"]));
     assert_eq!(info["description"], "why");
-    home.stdout(&["runs", "edit", &run, "--description", ""]);
+    let changed = home.json(&["runs", "edit", &run, "--description", "", "--format", "json"]);
+    assert_eq!((&changed["name"], &changed["description"]), (&"new".into(), &serde_json::Value::Null));
     assert_eq!(
         home.json(&["runs", "info", &run, "--format", "json"])["description"],
         serde_json::Value::Null
@@ -39,6 +40,8 @@ fn deleted_runs_come_back() {
     assert_ct!(home, ["runs", "restore", &run[..8]]);
     assert_ct!(home, ["runs", "restore", &run[..8]]);
     assert_eq!(home.run_id("attack"), run);
+    assert_ct!(home, ["runs", "delete", &run, "--format", "json"]);
+    assert_ct!(home, ["runs", "restore", &run, "--format", "json"]);
 }
 
 #[test]

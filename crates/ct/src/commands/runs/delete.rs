@@ -1,9 +1,11 @@
 //! `ct runs delete`.
 
 use clap::Args;
+use serde_json::json;
 
 use crate::commands::{Context, target};
 use crate::error::CliError;
+use crate::output::{self, Format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +20,9 @@ pub(crate) struct DeleteArgs {
     /// The runs: ids, beginnings of ids, or addresses
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<String>,
+    /// How to print what was done: table or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    format: Format,
 }
 
 /// Deletes the runs; all names are looked up before the first is deleted.
@@ -28,12 +33,20 @@ pub(super) fn delete(arguments: &DeleteArgs, context: &Context) -> Result<(), Cl
         .iter()
         .map(|text| target::run_with_deleted(&store, text))
         .collect::<Result<Vec<_>, _>>()?;
+    let mut items = Vec::with_capacity(runs.len());
     for run in runs {
-        if store.delete_run(&run)? {
-            context.printer.note(&format!("deleted run {run}; bring it back with: ct runs restore {run}"));
-        } else {
-            context.printer.note(&format!("run {run} was deleted already"));
+        let changed = store.delete_run(&run)?;
+        if arguments.format == Format::Table {
+            context.printer.note(&if changed {
+                format!("deleted run {run}; bring it back with: ct runs restore {run}")
+            } else {
+                format!("run {run} was deleted already")
+            });
         }
+        items.push(json!({"run_id": run, "changed": changed}));
     }
-    Ok(())
+    match arguments.format {
+        Format::Table => Ok(()),
+        Format::Json => context.printer.data(&output::pretty(&json!({"schema_version": 1, "items": items}))?),
+    }
 }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ct_model::{RunId, RunQuery};
 use ct_store::{LogHash, LogRef, Store};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::commands::{Context, target};
 use crate::error::CliError;
-use crate::output::{self, Progress};
+use crate::output::{self, Format, Printer, Progress};
 
 /// Bytes copied at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -38,6 +39,9 @@ pub(crate) struct DownloadEvalArgs {
     /// Write over a file that holds something else
     #[arg(long)]
     overwrite: bool,
+    /// How to print what was written: table, just the path, or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    format: Format,
 }
 
 /// Writes the log.
@@ -64,8 +68,10 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
     if path.exists() {
         if hash_of(&path)? == log.hash {
             progress.clear();
-            printer.note("the file has these bytes already");
-            return printer.data(&format!("{}\n", output::neutral(&path.display().to_string())));
+            if arguments.format == Format::Table {
+                printer.note("the file has these bytes already");
+            }
+            return print(printer, arguments.format, &run, &log, &path, false);
         }
         if !arguments.overwrite {
             progress.clear();
@@ -76,8 +82,34 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
     let written = write(&log, &path, arguments.overwrite, &progress);
     progress.clear();
     written?;
-    printer.note(&format!("{}, sha256 {}", output::bytes(log.size_bytes), log.hash));
-    printer.data(&format!("{}\n", output::neutral(&path.display().to_string())))
+    if arguments.format == Format::Table {
+        printer.note(&format!("{}, sha256 {}", output::bytes(log.size_bytes), log.hash));
+    }
+    print(printer, arguments.format, &run, &log, &path, true)
+}
+
+fn print(
+    printer: &Printer,
+    format: Format,
+    run: &RunId,
+    log: &LogRef,
+    path: &Path,
+    written: bool,
+) -> Result<(), CliError> {
+    match format {
+        Format::Table => printer.data(&format!("{}\n", output::neutral(&path.display().to_string()))),
+        Format::Json => {
+            let document = json!({
+                "schema_version": 1,
+                "run_id": run,
+                "path": path.to_string_lossy(),
+                "written": written,
+                "size_bytes": log.size_bytes,
+                "sha256": log.hash,
+            });
+            printer.data(&output::pretty(&document)?)
+        }
+    }
 }
 
 /// The run of an id or address, or the one whose log has this address.

@@ -5,6 +5,7 @@ use ct_store::RunEdit;
 
 use crate::commands::{Context, target};
 use crate::error::CliError;
+use crate::output::{self, Format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +34,9 @@ pub(crate) struct EditArgs {
     /// The new description; an empty one clears it
     #[arg(long, value_name = "TEXT", group = "change")]
     description: Option<String>,
+    /// How to print the changed header: table says only that it changed, json prints it
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    format: Format,
 }
 
 /// Changes the run.
@@ -50,6 +54,11 @@ pub(super) fn edit(arguments: EditArgs, context: &Context) -> Result<(), CliErro
         ..RunEdit::default()
     };
     store.edit_run(&run, &edit)?;
-    context.printer.note(&format!("changed run {run}"));
-    Ok(())
+    match arguments.format {
+        Format::Table => {
+            context.printer.note(&format!("changed run {run}"));
+            Ok(())
+        }
+        Format::Json => context.printer.data(&output::pretty(&store.run(&run)?.header)?),
+    }
 }
