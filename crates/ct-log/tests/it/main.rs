@@ -8,3 +8,4 @@ mod faults;
 mod golden;
 mod public;
 mod ranges;
+mod write;
