@@ -22,9 +22,9 @@ use crate::store::Store;
 /// One run on its way into the store. Dropping it before the commit leaves nothing behind.
 pub struct Ingest<'s> {
     store: &'s Store,
-    // Before the lock, so that it is removed while the lock is held.
-    folder: TempDir,
+    // In this order: the file is closed, then its folder removed, then the lock let go.
     spool: Option<BufWriter<File>>,
+    folder: TempDir,
     staged: Option<StagedLog>,
     sums: Sums,
     eval_metadata: Option<Map<String, Value>>,
