@@ -3,8 +3,8 @@
 use super::edit::{RawObject, join_array, quoted, raw_array};
 use super::rewrite::HeaderEdits;
 use super::{Glob, WriteError};
-use crate::{Format, Header};
 use crate::json::{self, JsonError};
+use crate::{Format, Header};
 
 /// A header in the making.
 pub(super) struct NewHeader {

@@ -90,9 +90,12 @@ pub fn summary_row(sample: &mut dyn Read) -> Result<Vec<u8>, JsonError> {
                     set("scores", Some(out));
                 }
             }
-            "error" => set(key, member_text(r, "message")?.0),
+            "error" => {
+                let [message, _] = texts(r, ["message", ""])?;
+                set(key, message);
+            }
             "limit" => {
-                let (kind, reason) = member_text(r, "type")?;
+                let [kind, reason] = texts(r, ["type", "reason"])?;
                 set("limit", kind);
                 set("limit_reason", reason);
             }
@@ -163,21 +166,16 @@ fn count<R: Read>(r: &mut Reader<R>) -> Result<u64, JsonError> {
     Ok(n)
 }
 
-/// Text members of an object: the named one, and `reason`.
-fn member_text<R: Read>(
-    r: &mut Reader<R>,
-    name: &str,
-) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), JsonError> {
-    let (mut named, mut reason) = (None, None);
+/// Two text members of an object.
+fn texts<R: Read>(r: &mut Reader<R>, keys: [&str; 2]) -> Result<[Option<Vec<u8>>; 2], JsonError> {
+    let mut found = [None, None];
     r.object(|key, r| {
-        if key == name {
-            named = r.text(FIELD_BYTES_MAX)?;
-        } else if key == "reason" {
-            reason = r.text(FIELD_BYTES_MAX)?;
+        if let Some(place) = keys.iter().position(|k| *k == key) {
+            found[place] = r.text(FIELD_BYTES_MAX)?.map(|t| quoted(&t.text));
         }
         Ok::<_, JsonError>(())
     })?;
-    Ok((named.map(|t| quoted(&t.text)), reason.map(|t| quoted(&t.text))))
+    Ok(found)
 }
 
 /// The next value, a string: its beginning as JSON, and whether anything was cut.

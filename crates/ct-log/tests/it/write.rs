@@ -458,7 +458,8 @@ fn old_and_odd_samples_have_rows() {
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("CT_TEST_PYTHON").map(PathBuf::from);
     if python.is_none() {
-        eprintln!("NOT TESTED: set CT_TEST_PYTHON to a Python that has inspect_ai");
+        let words = "NOT TESTED: set CT_TEST_PYTHON to a Python that has inspect_ai\n";
+        std::io::stderr().write_all(words.as_bytes()).unwrap();
     }
     python
 }
