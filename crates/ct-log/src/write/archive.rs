@@ -552,5 +552,12 @@ mod tests {
             let content = archive.read_to_vec(archive.get(name).unwrap()).unwrap();
             assert_eq!(content, if name == "first" { b"1" } else { name.as_bytes() });
         }
+        // The same by another's reader, where there is one.
+        let Some(python) = std::env::var_os("CT_TEST_PYTHON") else { return };
+        let program = "import sys,zipfile
+z=zipfile.ZipFile(sys.argv[1]); assert len(z.namelist())==70001
+for n in ('0','40000','69999'): assert z.read(n)==n.encode(), n";
+        let done = std::process::Command::new(python).args(["-c", program]).arg(&path).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 }
