@@ -168,6 +168,10 @@ fn wrong_counts_and_a_wrong_index_are_made_again() {
     assert_eq!(kinds(&check(&home, false)), [FindingKind::CountsDiffer]);
     assert!(check(&home, true).is_sound());
     assert_eq!(check(&home, false).findings, []);
+    database.execute("UPDATE run_labels SET labels = x''", []).unwrap();
+    assert_eq!(kinds(&check(&home, false)), [FindingKind::CountsDiffer]);
+    assert!(check(&home, true).is_sound());
+    assert_eq!(check(&home, false).findings, []);
     assert_eq!(home.documents(&id).len(), 3);
 }
 

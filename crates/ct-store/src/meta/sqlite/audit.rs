@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::commit::{ids, label_facets, tag_ids};
 use super::postings::{ANY, Changes, Facet, LIVE};
-use super::{DbError, from_json, to_json, unsigned};
+use super::{DbError, from_json, labels, to_json, unsigned};
 use crate::meta::Audit;
 use crate::record::{Finding, FindingKind, OutcomeCounts, TaskCounts};
 
@@ -128,8 +128,9 @@ fn check_counts(conn: &Connection, repair: bool, findings: &mut Vec<Finding>) ->
 
 /// Makes the filter index anew in memory, and compares.
 fn check_index(conn: &Connection, repair: bool, findings: &mut Vec<Finding>) -> Result<()> {
-    let made = make_index(conn)?;
-    if made.are_stored(conn)? {
+    let labels = labels::check(conn, repair)?;
+    let postings = make_index(conn)?.are_stored(conn)?;
+    if labels && postings {
         return Ok(());
     }
     let detail = "it does not agree with the runs and trajectories, so lists may be wrong";

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 use sha2::{Digest as _, Sha256};
 
 use super::postings::{ANY, Changes, ERRORED, Facet, LIVE};
-use super::{DbError, from_json, signed, to_json};
+use super::{DbError, from_json, labels, signed, to_json};
 use crate::error::{Conflict, StoreError};
 use crate::meta::{Entry, StagedRun, Sums, layer};
 use crate::record::{CommitMode, Committed, LogHash, RunEdit, TaskCounts, Values};
@@ -112,6 +112,7 @@ pub(super) fn tag_ids(conn: &Connection, changes: &mut Changes, tags: &[String])
 /// A run that is there, as far as changing it needs to know.
 pub(super) struct StoredRun {
     pub(super) seq: i64,
+    pub(super) created_us: i64,
     pub(super) deleted: bool,
     pub(super) version: i64,
     pub(super) revision: i64,
@@ -126,7 +127,8 @@ pub(super) struct StoredRun {
 impl StoredRun {
     pub(super) fn find(conn: &Connection, run: &RunId) -> Result<Option<Self>> {
         let mut find = conn.prepare_cached(
-            "SELECT seq, deleted_us IS NOT NULL, version, revision, policy, task_set, tags, recorded, layer, facets \
+            "SELECT seq, deleted_us IS NOT NULL, version, revision, policy, task_set, tags, recorded, layer, facets, \
+                 created_us \
              FROM runs JOIN run_details ON run = seq WHERE run_id = ?",
         )?;
         let mut rows = find.query([run.as_str()])?;
@@ -134,6 +136,7 @@ impl StoredRun {
         let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
         Ok(Some(Self {
             seq: row.get(0)?,
+            created_us: row.get(10)?,
             deleted: row.get(1)?,
             version: row.get(2)?,
             revision: row.get(3)?,
@@ -295,6 +298,9 @@ pub(super) fn commit(
         ":log_format": run.log.format.as_str(),
         ":log_size": signed(run.log.size_bytes),
     })?;
+
+    let created_us = replaced.as_ref().map_or(now_us, |old| old.created_us);
+    labels::put(conn, seq, Some((created_us, &shown.name.to_lowercase())))?;
 
     let facets = ids(conn, &mut changes, log_facets(sums, run.status))?;
     let labels = label_facets(shown.policy.as_deref(), shown.task_set.as_deref(), &shown.tags);

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::commit::{StoredRun, ids, label_facets, tag_ids};
 use super::postings::{Changes, Facet, LIVE};
-use super::{DbError, to_json, unsigned};
+use super::{DbError, labels, to_json, unsigned};
 use crate::error::{Conflict, StoreError};
 use crate::meta::layer;
 use crate::record::RunEdit;
@@ -54,6 +54,7 @@ pub(super) fn edit(conn: &Connection, run: &RunId, edit: &RunEdit, now: Timestam
     )?;
     conn.execute("UPDATE run_details SET layer = ? WHERE run = ?", params![to_json(&layer), old.seq])?;
     record(conn, old.seq, version, edit, now)?;
+    labels::put(conn, old.seq, Some((old.created_us, &shown.name.to_lowercase())))?;
 
     let mut changes = Changes::default();
     let before = label_facets(old.policy.as_deref(), old.task_set.as_deref(), &old.tags);
@@ -99,6 +100,7 @@ pub(super) fn purge(conn: &Connection, run: &RunId) -> Result<bool> {
     old.unlist(conn, &mut changes)?;
     old.unlist_trajectories(conn, &mut changes)?;
     changes.apply(conn)?;
+    labels::put(conn, old.seq, None)?;
     conn.execute("DELETE FROM runs WHERE seq = ?", [old.seq])?;
     Ok(true)
 }

@@ -3,6 +3,8 @@
 //! The filters make one set of rows, from which both the total and the page are taken. The page is read in the order
 //! of registration from the set itself, and for other orders by walking an index until it is full.
 
+use std::cmp::Ordering;
+
 use ct_model::{Cursor, RunQuery, RunSort, RunStatus, TrajectoryId, TrajectoryQuery};
 use jiff::Timestamp;
 use rusqlite::types::{ToSql, Value, ValueRef};
@@ -11,14 +13,19 @@ use rusqlite::{Connection, params, params_from_iter};
 use super::commit::value;
 use super::postings::{ANY, ERRORED, Facet, LIVE, SeqSet, load};
 use super::read::{run_id, trajectory_id};
-use super::{DbError, from_json, time, unsigned};
+use super::{DbError, from_json, labels, time, unsigned};
 use crate::error::StoreError;
 use crate::record::{RunPage, RunRow, TrajectoryPage, TrajectoryRow};
 
 type Result<T> = std::result::Result<T, DbError>;
 
-/// Up to so many rows are looked at one by one rather than by a walk through all.
-const FEW: u64 = 500;
+/// At most so many rows are looked at one by one, rather than by a walk through all of them.
+const FEW_MAX: u64 = 1000;
+
+fn are_few(set: &SeqSet, all: u64) -> bool {
+    let count = set.len();
+    count <= FEW_MAX && count <= all / 4
+}
 
 /// Keeps the rows that have any of the values.
 fn keep_any<T: AsRef<str>>(conn: &Connection, set: &mut SeqSet, facet: Facet, values: &[T]) -> Result<()> {
@@ -38,9 +45,11 @@ fn keep_all(conn: &Connection, set: &mut SeqSet, facet: Facet, values: &[String]
     values.iter().try_for_each(|value| keep_any(conn, set, facet, std::slice::from_ref(value)))
 }
 
-fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<SeqSet> {
+/// The set, and how many runs there are before any filter.
+fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<(SeqSet, u64)> {
     let mut set = SeqSet::default();
     load(conn, Facet::Run, if query.include_deleted { ANY } else { LIVE }, &mut set)?;
+    let all = set.len();
     keep_any(conn, &mut set, Facet::RunPolicy, &query.policy)?;
     keep_any(conn, &mut set, Facet::RunTaskSet, &query.task_set)?;
     keep_any(conn, &mut set, Facet::RunEnvironment, &query.environment)?;
@@ -52,55 +61,38 @@ fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<SeqSet> {
     keep_any(conn, &mut set, Facet::RunMainOutcome, &words(&query.main_outcome, |outcome| outcome.as_str()))?;
     keep_any(conn, &mut set, Facet::RunSideOutcome, &words(&query.side_outcome, |outcome| outcome.as_str()))?;
     keep_all(conn, &mut set, Facet::RunTag, &query.tags)?;
-    keep_created(conn, &mut set, query)?;
-    keep_named(conn, &mut set, query.name.as_deref().unwrap_or_default())?;
-    Ok(set)
+    keep_labelled(conn, &mut set, all, query)?;
+    Ok((set, all))
 }
 
 fn words<T: Copy>(values: &[T], word: impl Fn(T) -> &'static str) -> Vec<&'static str> {
     values.iter().map(|value| word(*value)).collect()
 }
 
-/// Keeps runs of a time. What is outside of it is taken away, so that "since last week" and "before last week" each
-/// walk one part of the index, and no bound walks nothing.
-fn keep_created(conn: &Connection, set: &mut SeqSet, query: &RunQuery) -> Result<()> {
+/// Keeps the runs of a time that have a part in their name.
+fn keep_labelled(conn: &Connection, set: &mut SeqSet, all: u64, query: &RunQuery) -> Result<()> {
     let us = |time: Option<Timestamp>| time.map(Timestamp::as_microsecond);
     let (from, before) = (us(query.created_from), us(query.created_before));
-    if from.is_none() && before.is_none() {
+    let part = query.name.as_deref().unwrap_or_default().to_lowercase();
+    if from.is_none() && before.is_none() && part.is_empty() {
         return Ok(());
     }
-    let mut find = conn.prepare_cached("SELECT seq FROM runs WHERE created_us >= ? AND created_us < ?")?;
-    let mut inside = SeqSet::default();
-    let mut rows = find.query([from.unwrap_or(i64::MIN), before.unwrap_or(i64::MAX)])?;
-    while let Some(row) = rows.next()? {
-        inside.insert(row.get(0)?);
-    }
-    set.intersect(&inside);
-    Ok(())
-}
-
-fn keep_named(conn: &Connection, set: &mut SeqSet, part: &str) -> Result<()> {
-    let part = part.to_lowercase();
-    if part.is_empty() {
+    let (from, before) = (from.unwrap_or(i64::MIN), before.unwrap_or(i64::MAX));
+    if !are_few(set, all) {
+        *set = labels::matching(conn, set, from, before, &part)?;
         return Ok(());
     }
-    let mut named = SeqSet::default();
-    if set.len() <= FEW {
-        let mut test = conn.prepare_cached("SELECT instr(name_folded, ?) > 0 FROM runs WHERE seq = ?")?;
-        for seq in set.ascending(0) {
-            if test.query_row(params![part, seq], |row| row.get(0))? {
-                named.insert(seq);
-            }
-        }
-    } else {
-        let mut find = conn
-            .prepare_cached("SELECT seq FROM runs INDEXED BY runs_by_name WHERE instr(name_folded, ?) > 0")?;
-        let mut rows = find.query([part])?;
-        while let Some(row) = rows.next()? {
-            named.insert(row.get(0)?);
+    let mut kept = SeqSet::default();
+    let mut test = conn.prepare_cached(
+        "SELECT created_us >= ?2 AND created_us < ?3 AND (?4 = '' OR instr(name_folded, ?4) > 0) FROM runs \
+         WHERE seq = ?1",
+    )?;
+    for seq in set.ascending(0) {
+        if test.query_row(params![seq, from, before, part], |row| row.get(0))? {
+            kept.insert(seq);
         }
     }
-    set.intersect(&named);
+    *set = kept;
     Ok(())
 }
 
@@ -212,6 +204,41 @@ impl Window {
     }
 }
 
+/// Orders few runs. Those without a key come last, whatever the direction.
+fn sort(conn: &Connection, query: &RunQuery, column: &str, set: &SeqSet, window: &mut Window) -> Result<()> {
+    let after = read_cursor(query)?;
+    let mut find = conn.prepare_cached(&format!("SELECT {column} FROM runs WHERE seq = ?"))?;
+    let mut places = Vec::new();
+    for seq in set.ascending(0) {
+        places.push(Place { key: find.query_row([seq], |row| row.get(0))?, seq });
+    }
+    places.sort_by(|a, b| order(query.descending, a, b));
+    let rest = places.into_iter().filter(|place| {
+        after.as_ref().is_none_or(|after| order(query.descending, place, after) == Ordering::Greater)
+    });
+    for place in rest {
+        if !window.take(place) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn order(descending: bool, a: &Place, b: &Place) -> Ordering {
+    let turned = |ordering: Ordering| if descending { ordering.reverse() } else { ordering };
+    let by_key = match (&a.key, &b.key) {
+        (Value::Null, Value::Null) => Ordering::Equal,
+        (Value::Null, _) => Ordering::Greater,
+        (_, Value::Null) => Ordering::Less,
+        (Value::Integer(a), Value::Integer(b)) => turned(a.cmp(b)),
+        (Value::Real(a), Value::Real(b)) => turned(a.partial_cmp(b).unwrap_or(Ordering::Equal)),
+        (Value::Text(a), Value::Text(b)) => turned(a.cmp(b)),
+        // A column has keys of one kind.
+        _ => Ordering::Equal,
+    };
+    by_key.then_with(|| turned(a.seq.cmp(&b.seq)))
+}
+
 /// Walks an index of runs. Runs without a key come last, whatever the direction.
 fn walk(conn: &Connection, query: &RunQuery, column: &str, set: &SeqSet, window: &mut Window) -> Result<()> {
     let (direction, beyond) = if query.descending { ("DESC", "<") } else { ("ASC", ">") };
@@ -263,17 +290,23 @@ fn walk_part(
 }
 
 pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<RunPage> {
-    let set = matching_runs(conn, query)?;
+    let (set, all) = matching_runs(conn, query)?;
     let mut window = Window::new(query.skip, query.limit);
-    match query.sort {
+    let column = match query.sort {
         RunSort::Created => {
             let after = read_cursor(query)?.map(|place| place.seq);
             window.take_from_set(&set, query.descending, after);
+            None
         }
-        RunSort::Name => walk(conn, query, "name_folded", &set, &mut window)?,
-        RunSort::Cost => walk(conn, query, "total_cost_usd", &set, &mut window)?,
-        RunSort::Trajectories => walk(conn, query, "trajectory_count", &set, &mut window)?,
-        RunSort::MainRate => walk(conn, query, "main_rate", &set, &mut window)?,
+        RunSort::Name => Some("name_folded"),
+        RunSort::Cost => Some("total_cost_usd"),
+        RunSort::Trajectories => Some("trajectory_count"),
+        RunSort::MainRate => Some("main_rate"),
+    };
+    match column {
+        Some(column) if are_few(&set, all) => sort(conn, query, column, &set, &mut window)?,
+        Some(column) => walk(conn, query, column, &set, &mut window)?,
+        None => {}
     }
     let mut find = conn.prepare_cached(
         "SELECT run_id, name, policy, task_set, status, created_us, tags, environments, main_tasks, side_tasks, \

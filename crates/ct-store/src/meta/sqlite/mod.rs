@@ -6,6 +6,7 @@
 mod audit;
 mod commit;
 mod edit;
+mod labels;
 mod list;
 mod postings;
 mod read;

@@ -35,7 +35,6 @@ CREATE TABLE runs (
     log_size INTEGER NOT NULL,
     logged_us INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX runs_by_created ON runs (created_us);
 CREATE INDEX runs_by_name ON runs (name_folded);
 CREATE INDEX runs_by_cost ON runs (total_cost_usd);
 CREATE INDEX runs_by_trajectories ON runs (trajectory_count);
@@ -110,4 +109,10 @@ CREATE TABLE facets (
 CREATE TABLE postings (
     piece INTEGER PRIMARY KEY,
     bits BLOB NOT NULL
+) STRICT;
+
+-- Times and names of runs, packed, in pieces of 256: for filters that have to look at each run.
+CREATE TABLE run_labels (
+    piece INTEGER PRIMARY KEY,
+    labels BLOB NOT NULL
 ) STRICT;
