@@ -68,6 +68,7 @@ fn filters_choose_runs() {
     assert_eq!(names(&["--since", "1h"]).len(), 2);
     assert_eq!(names(&["--until", "1h"]).len(), 0);
     assert_eq!(names(&["--author", "nobody"]).len(), 0);
+    assert_ct!(home, ["runs", "list", "--tag", "baseline"]);
 }
 
 #[test]

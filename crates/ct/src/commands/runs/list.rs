@@ -155,7 +155,14 @@ pub(super) fn list(arguments: ListArgs, context: &Context) -> Result<(), CliErro
         ListFormat::Csv => printer.data(&csv(&page))?,
     }
     if format != ListFormat::Json {
-        note_page(printer, &page, format);
+        let everything = RunQuery {
+            sort: query.sort,
+            descending: query.descending,
+            limit: query.limit,
+            cursor: query.cursor.clone(),
+            ..RunQuery::default()
+        };
+        note_page(printer, &page, format, query != everything);
     }
     Ok(())
 }
@@ -264,10 +271,14 @@ fn some_of(values: &Values) -> String {
     }
 }
 
-fn note_page(printer: &Printer, page: &RunPage, format: ListFormat) {
+fn note_page(printer: &Printer, page: &RunPage, format: ListFormat, filtered: bool) {
     let shown = page.items.len() as u64;
     if page.total_count == 0 && format == ListFormat::Table {
-        printer.note("no runs; make one with: ct runs make LOG");
+        printer.note(if filtered {
+            "no run passes the filters"
+        } else {
+            "no runs; make one with: ct runs make LOG"
+        });
     } else if let Some(cursor) = &page.next_cursor {
         printer.note(&format!(
             "{} of {}; next page: --cursor {cursor}",
