@@ -18,8 +18,8 @@ fn main() {
     let n: u64 = n.parse().expect("N is a number");
     let log = ct_log::Log::open(&PathBuf::from(log)).expect("the log opens");
     let header = log.header().expect("the header is readable").raw.clone();
-    let mut writer =
-        LogWriter::create(&PathBuf::from(out), &start_of(&header).expect("a header")).expect("the file opens");
+    let mut writer = LogWriter::create(&PathBuf::from(out), &start_of(&header).expect("a header"))
+        .expect("the file opens");
     let samples = log.samples().expect("the samples are listed");
     if how == "--copies" {
         for epoch in 1..=n {

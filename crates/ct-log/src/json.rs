@@ -294,24 +294,9 @@ impl<R: Read> Reader<R> {
         self.enter()?;
         let mut first = true;
         while self.more(b'}', &mut first)? {
-            if self.must_look()? != b'"' {
-                return Ok(self.syntax("a key")?);
-            }
-            let at = self.offset();
             let mut key = std::mem::take(&mut self.key);
-            key.clear();
-            if self.plain(usize::MAX, &mut key).is_none() {
-                if self.string(KEY_BYTES_MAX)? {
-                    return Err(JsonError::TooLong { offset: at }.into());
-                }
-                unescape(&self.scratch, usize::MAX, &mut key);
-            }
-            self.skip_space()?;
-            if self.must_look()? != b':' {
-                return Ok(self.syntax("`:`")?);
-            }
-            self.start += 1;
-            self.skip_space()?;
+            self.read_key(&mut key)?;
+            self.skip_colon()?;
             let at = self.offset();
             f(&key, self)?;
             self.key = key;
@@ -321,6 +306,78 @@ impl<R: Read> Reader<R> {
         }
         self.depth -= 1;
         Ok(())
+    }
+
+    /// As [`Reader::object`], for the members named alone; all others are skipped without looking at them further.
+    pub fn fields<E: From<JsonError>>(
+        &mut self,
+        names: &[&str],
+        mut f: impl FnMut(&str, &mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.peek()? != Kind::Object {
+            return Ok(self.skip()?);
+        }
+        self.enter()?;
+        let mut first = true;
+        while self.more(b'}', &mut first)? {
+            let name = self.key_among(names)?;
+            self.skip_colon()?;
+            let at = self.offset();
+            if let Some(name) = name {
+                f(name, self)?;
+            }
+            if self.offset() == at {
+                self.skip()?;
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Consumes a key into `key`.
+    fn read_key(&mut self, key: &mut String) -> Result<(), JsonError> {
+        if self.must_look()? != b'"' {
+            return self.syntax("a key");
+        }
+        let at = self.offset();
+        key.clear();
+        if self.plain(usize::MAX, key).is_none() {
+            if self.string(KEY_BYTES_MAX)? {
+                return Err(JsonError::TooLong { offset: at });
+            }
+            unescape(&self.scratch, usize::MAX, key);
+        }
+        Ok(())
+    }
+
+    /// Consumes a key and says which of the names it is.
+    fn key_among<'n>(&mut self, names: &[&'n str]) -> Result<Option<&'n str>, JsonError> {
+        if self.must_look()? == b'"' {
+            let text = &self.window[self.start + 1..self.end];
+            let text = &text[..text.len().min(PLAIN_BYTES_MAX)];
+            if let Some(at) = text.iter().position(|&b| b == b'"' || b == b'\\')
+                && text[at] == b'"'
+            {
+                let found = names.iter().copied().find(|name| name.as_bytes() == &text[..at]);
+                self.start += at + 2;
+                return Ok(found);
+            }
+        }
+        let mut key = std::mem::take(&mut self.key);
+        self.read_key(&mut key)?;
+        let found = names.iter().copied().find(|name| *name == key);
+        self.key = key;
+        Ok(found)
+    }
+
+    /// Consumes the colon behind a key and the white space around it.
+    fn skip_colon(&mut self) -> Result<(), JsonError> {
+        self.skip_space()?;
+        if self.must_look()? != b':' {
+            return self.syntax("`:`");
+        }
+        self.start += 1;
+        self.skip_space()
     }
 
     /// Calls `f` with the index of each element of the next value, which must consume the element or nothing (then it
@@ -397,17 +454,24 @@ impl<R: Read> Reader<R> {
     }
 
     /// As [`Reader::skip_string`], from inside the string.
+    ///
+    /// Escapes are many (every line end of a transcript is one) and quotes are few, so this looks for a quote and then
+    /// at the backslashes before it.
     fn skip_rest_of_string(&mut self) -> Result<(), JsonError> {
+        // Whether an odd number of backslashes stands right before the unread bytes.
+        let mut odd = false;
         loop {
-            match memchr2(b'"', b'\\', &self.window[self.start..self.end]) {
-                Some(at) if self.window[self.start + at] == b'"' => {
-                    self.start += at + 1;
-                    return Ok(());
-                }
+            let window = &self.window[self.start..self.end];
+            let quote = memchr(b'"', window);
+            let text = &window[..quote.unwrap_or(window.len())];
+            let slashes = text.iter().rev().take_while(|b| **b == b'\\').count();
+            odd = (slashes % 2 == 1) ^ (slashes == text.len() && odd);
+            match quote {
                 Some(at) => {
                     self.start += at + 1;
-                    self.must_look()?;
-                    self.start += 1;
+                    if !std::mem::take(&mut odd) {
+                        return Ok(());
+                    }
                 }
                 None => {
                     self.start = self.end;
@@ -591,10 +655,20 @@ impl<R: Read> Reader<R> {
             return Ok(None);
         }
         let at = self.offset();
-        let Some(raw) = self.raw(NUMBER_BYTES_MAX)? else {
-            return Err(JsonError::TooLong { offset: at });
+        let window = &self.window[self.start..self.end];
+        let number = match window.iter().position(|b| ends_scalar(*b)) {
+            Some(n) => {
+                self.start += n;
+                parse_number(&self.window[self.start - n..self.start])
+            }
+            None => {
+                let Some(raw) = self.raw(NUMBER_BYTES_MAX)? else {
+                    return Err(JsonError::TooLong { offset: at });
+                };
+                parse_number(&raw)
+            }
         };
-        match parse_number(&raw) {
+        match number {
             Some(number) => Ok(Some(number)),
             None => Err(JsonError::Syntax { offset: at, expected: "a number" }),
         }
@@ -905,6 +979,28 @@ mod tests {
     }
 
     #[test]
+    fn strings_end_at_the_quote_that_is_not_escaped() {
+        for slashes in 0..9 {
+            for before in ["", "x", "\\\"", "a\\n\\\""] {
+                let raw = format!("[\"{before}{}\", 1]", "\\\\".repeat(slashes));
+                for window_bytes in 1..12 {
+                    let mut reader = Reader::with_window(raw.as_bytes(), window_bytes);
+                    let mut kinds = Vec::new();
+                    reader
+                        .array(|_, r| {
+                            kinds.push(r.peek()?);
+                            Ok::<_, JsonError>(())
+                        })
+                        .unwrap();
+                    assert_eq!(kinds, [Kind::String, Kind::Number], "{raw}");
+                }
+                let open = format!("\"{before}{}\\\"", "\\\\".repeat(slashes));
+                assert!(Reader::new(Drip(open.as_bytes())).skip().is_err(), "{open}");
+            }
+        }
+    }
+
+    #[test]
     fn values_left_alone_are_skipped() {
         let raw = br#" {"a": {"x": ["}", {"y": "\"]"}]}, "b": 2, "c": [1, 2, 3]} "#;
         let mut keys = Vec::new();
@@ -920,6 +1016,33 @@ mod tests {
             .unwrap();
         reader.end().unwrap();
         assert_eq!(keys, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn fields_gives_the_members_named_and_skips_the_others() {
+        let raw = br#"{"a": 1, "b\u0062": [2, {"a": 3}], "long": "x", "a": 4, "": 5, "c\"": 6}"#;
+        for window_bytes in 1..raw.len() {
+            let mut reader = Reader::with_window(raw.as_slice(), window_bytes);
+            let mut seen = Vec::new();
+            reader
+                .fields(&["a", "bb", "", "c\""], |name, r| {
+                    seen.push((name.to_owned(), r.number()?));
+                    Ok::<_, JsonError>(())
+                })
+                .unwrap();
+            reader.end().unwrap();
+            let number = |name: &str, n| (name.to_owned(), n);
+            assert_eq!(
+                seen,
+                [
+                    number("a", Some(1.0)),
+                    number("bb", None),
+                    number("a", Some(4.0)),
+                    number("", Some(5.0)),
+                    number("c\"", Some(6.0))
+                ]
+            );
+        }
     }
 
     #[test]

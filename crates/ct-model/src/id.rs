@@ -93,7 +93,21 @@ mod tests {
         for good in ["a", "0f3a", "550e8400-e29b-41d4-a716-446655440000", "x_y.z", &"a".repeat(128)] {
             assert_eq!(RunId::new(good).unwrap().as_str(), good);
         }
-        for bad in ["", ".", "..", "../x", "a/b", "a\\b", "a b", "a\0", ".hidden", "-flag", "é", "a.", &"a".repeat(129)] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "a\\b",
+            "a b",
+            "a\0",
+            ".hidden",
+            "-flag",
+            "é",
+            "a.",
+            &"a".repeat(129),
+        ] {
             assert!(RunId::new(bad).is_err(), "{bad:?}");
         }
     }

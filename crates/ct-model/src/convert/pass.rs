@@ -97,6 +97,22 @@ struct Event {
     ended_ms: Option<i64>,
 }
 
+/// Members of an event that are looked at.
+const EVENT_FIELDS: [&str; 12] = [
+    "event",
+    "timestamp",
+    "completed",
+    "type",
+    "id",
+    "name",
+    "action",
+    "model",
+    "role",
+    "cache",
+    "output",
+    "events",
+];
+
 /// The state of a pass over a sample.
 #[derive(Default)]
 pub(super) struct Pass {
@@ -296,7 +312,7 @@ impl Pass {
         let mut answers = None;
         let mut calls = Vec::new();
         let mut is_verdict = false;
-        r.object(|key, r| {
+        r.fields(&["role", "content", "tool_calls", "tool_call_id", "error", "metadata"], |key, r| {
             match key {
                 "role" => role = short_text(r, NAME_CHARS_MAX)?,
                 "content" => content = content_head(r)?,
@@ -408,9 +424,14 @@ impl Pass {
 
     fn event<R: Read>(&mut self, r: &mut Reader<R>, depth: usize) -> Result<(), JsonError> {
         let mut event = Event::default();
-        r.object(|key, r| {
+        r.fields(&EVENT_FIELDS, |key, r| {
+            // Writers put the kind first. Once it is known, what other kinds are asked for is passed over.
+            let of_span = || matches!(event.kind.as_deref(), None | Some("span_begin" | "span_end" | "step"));
+            let of_model = || matches!(event.kind.as_deref(), None | Some("model"));
             match key {
                 "event" => event.kind = short_text(r, NAME_CHARS_MAX)?,
+                "type" | "id" | "name" | "action" if !of_span() => {}
+                "model" | "role" | "cache" | "output" if !of_model() => {}
                 "type" => event.kind_of_type = short_text(r, NAME_CHARS_MAX)?,
                 "id" => event.id = short_text(r, NAME_CHARS_MAX)?,
                 "name" => event.name = short_text(r, NAME_CHARS_MAX)?,
@@ -420,8 +441,8 @@ impl Pass {
                 "cache" => event.cached = short_text(r, NAME_CHARS_MAX)?.as_deref() == Some("read"),
                 "timestamp" => event.began_ms = time(r)?,
                 "completed" => event.ended_ms = time(r)?,
-                "output" => r.object(|key, r| {
-                    if key == "usage" && r.peek()? == Kind::Object {
+                "output" => r.fields(&["usage"], |_, r| {
+                    if r.peek()? == Kind::Object {
                         event.usage = Some(usage(r)?);
                     }
                     Ok::<_, JsonError>(())
@@ -609,10 +630,8 @@ fn content_head<R: Read>(r: &mut Reader<R>) -> Result<Option<Head>, JsonError> {
         let mut part = None;
         match r.peek()? {
             Kind::String => part = r.text(CONTENT_CHARS)?,
-            _ => r.object(|key, r| {
-                if key == "text" {
-                    part = r.text(CONTENT_CHARS)?;
-                }
+            _ => r.fields(&["text"], |_, r| {
+                part = r.text(CONTENT_CHARS)?;
                 Ok::<_, JsonError>(())
             })?,
         }
@@ -640,7 +659,7 @@ fn read_calls<R: Read>(r: &mut Reader<R>, calls: &mut Vec<(String, String)>) -> 
             return Ok(());
         }
         let mut call = (String::new(), String::new());
-        r.object(|key, r| {
+        r.fields(&["id", "function"], |key, r| {
             match key {
                 "id" => call.0 = short_text(r, NAME_CHARS_MAX)?.unwrap_or_default(),
                 "function" => call.1 = short_text(r, NAME_CHARS_MAX)?.unwrap_or_default(),

@@ -4,8 +4,10 @@
 //! document and of the distinct names among them. Committing first publishes the log, then runs one transaction.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
-use std::path::PathBuf;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 
 use ct_model::{RunId, TrajectoryDocument};
 use serde_json::{Map, Value};
@@ -26,6 +28,8 @@ pub struct Ingest<'s> {
     spool: Option<BufWriter<File>>,
     folder: TempDir,
     staged: Option<StagedLog>,
+    /// Writes the staged log through to the disk.
+    syncing: Option<JoinHandle<io::Result<()>>>,
     sums: Sums,
     eval_metadata: Option<Map<String, Value>>,
     _lock: FilesLock,
@@ -44,6 +48,7 @@ impl<'s> Ingest<'s> {
             folder,
             spool: None,
             staged: None,
+            syncing: None,
             sums: Sums::default(),
             eval_metadata: None,
             _lock: lock,
@@ -62,33 +67,34 @@ impl<'s> Ingest<'s> {
         let path = self.folder.path().join(format!("log.{}", format.as_str()));
         let doing = "copy the log into the data folder";
         let mut copy = File::create(&path).map_err(StoreError::io(doing, &path))?;
-        let mut hasher = Sha256::new();
-        let mut buffer = vec![0; COPY_BYTES];
-        let mut size_bytes = 0;
-        loop {
-            let n = fill(source, &mut buffer).map_err(|source| StoreError::Source { source })?;
-            if n == 0 {
-                break;
-            }
-            hasher.update(&buffer[..n]);
-            copy.write_all(&buffer[..n]).map_err(StoreError::io(doing, &path))?;
-            size_bytes += n as u64;
-            progress(size_bytes);
-        }
-        drop(copy);
-        let key = LogKey { hash: LogHash::from_bytes(hasher.finalize().into()), format };
+        let (hash, size_bytes) =
+            hashed(source, |bytes| copy.write_all(bytes).map_err(StoreError::io(doing, &path)), progress)?;
+        // The disk is at work while the log is converted; what it says is asked for before the log is published.
+        self.syncing = Some(std::thread::spawn(move || copy.sync_all()));
+        let key = LogKey { hash, format };
         let mut staged = StagedLog { hash: key.hash.clone(), size_bytes, format, path, healed: false };
         let logs = self.store.logs();
         if logs.equals(&key, &staged.path)? {
             let copy = std::mem::replace(&mut staged.path, logs.path(&key));
             fs::remove_file(&copy).map_err(StoreError::io("remove a temporary file", &copy))?;
         } else if logs.exists(&key) || self.is_missed(&key)? {
+            self.synced(&staged.path)?;
             logs.publish(&staged.path, &key)?;
             staged.path = logs.path(&key);
             staged.healed = true;
         }
         self.staged = Some(staged.clone());
         Ok(staged)
+    }
+
+    /// Waits until the staged log is on the disk.
+    fn synced(&mut self, path: &Path) -> Result<()> {
+        let result = match self.syncing.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err(io::Error::other("the thread that waits for the disk panicked")),
+        };
+        result.map_err(StoreError::io("write the log through to the disk", path))
     }
 
     /// Whether a run needs a log that is not there.
@@ -162,6 +168,7 @@ impl<'s> Ingest<'s> {
             if let Some(known) = self.known(&key.hash)?.filter(|known| known.revision.is_none()) {
                 return Ok(Committed::AlreadyThere(known.run_id));
             }
+            self.synced(&run.log.path)?;
             self.store.logs().publish(&run.log.path, &key)?;
         }
         let mut entries = Spool::open(spooled, self.sums.trajectories)?;
@@ -173,6 +180,47 @@ impl<'s> Ingest<'s> {
         };
         self.store.meta().commit(staged, &mode, self.store.now())
     }
+}
+
+/// Hands a source on piece by piece while a second thread hashes it: SHA-256 and size.
+fn hashed(
+    source: &mut dyn Read,
+    mut write: impl FnMut(&[u8]) -> Result<()>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(LogHash, u64)> {
+    std::thread::scope(|scope| {
+        // Two buffers go round: one is hashed while the other is filled.
+        let (to_hash, filled) = mpsc::sync_channel::<(Vec<u8>, usize)>(1);
+        let (give_back, returned) = mpsc::sync_channel(2);
+        let hash = scope.spawn(move || {
+            let mut hasher = Sha256::new();
+            for (buffer, n) in filled {
+                hasher.update(&buffer[..n]);
+                // Nobody waits for the last ones.
+                let _ = give_back.send(buffer);
+            }
+            LogHash::from_bytes(hasher.finalize().into())
+        });
+        let mut spare = vec![vec![0; COPY_BYTES], vec![0; COPY_BYTES]];
+        let mut size_bytes = 0;
+        while let Some(mut buffer) = spare.pop().or_else(|| returned.recv().ok()) {
+            let n = fill(source, &mut buffer).map_err(|source| StoreError::Source { source })?;
+            if n == 0 {
+                break;
+            }
+            write(&buffer[..n])?;
+            size_bytes += n as u64;
+            progress(size_bytes);
+            if to_hash.send((buffer, n)).is_err() {
+                break;
+            }
+        }
+        drop(to_hash);
+        match hash.join() {
+            Ok(hash) => Ok((hash, size_bytes)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// The entries that were pushed, read back.

@@ -16,8 +16,8 @@ use ct_log::archive::EntryReader;
 use ct_log::source::{FileSource, Source};
 use ct_log::{Limits, Log, LogError, SampleEntry, StoredRange};
 use ct_model::convert::{
-    HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order,
-    run_id_of, sample_range,
+    HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order, run_id_of,
+    sample_range,
 };
 use ct_model::{BundleFrame, PriceTable, RunHeader, RunId, TrajectoryDocument};
 use ct_store::{LogHash, RunRecord, Store};
@@ -123,7 +123,7 @@ pub(crate) fn download(
     };
     progress.items("writing", count);
     each_document(store, run, selection, |document| {
-        let result = writer.bring(document, None, || logs.read(document));
+        let result = writer.bring(document, None, || logs.read(document).map(SampleJson::Stream));
         progress.advance(1);
         match result {
             Ok(()) => Ok(()),
@@ -164,7 +164,7 @@ pub(crate) fn download_trajectories(
         threads(),
         |index| {
             let (document, log) = &work[index];
-            writer.bring(document, None, || log.read(document))
+            writer.bring(document, None, || log.read(document).map(SampleJson::Stream))
         },
         |_, result| {
             progress.advance(1);
@@ -282,6 +282,30 @@ pub(crate) fn read_sample(store: &Store, document: &TrajectoryDocument) -> Resul
     log.read(document).map_err(|e| CliError::io("read a sample of", &log.path, &e))
 }
 
+/// A sample's JSON on its way into a file.
+enum SampleJson<'a> {
+    Held(&'a [u8]),
+    Stream(Box<dyn Read>),
+}
+
+impl SampleJson<'_> {
+    fn write_to(self, file: &mut File) -> io::Result<()> {
+        match self {
+            Self::Held(bytes) => file.write_all(bytes),
+            Self::Stream(mut json) => copy(&mut json, file),
+        }
+    }
+}
+
+impl Read for SampleJson<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Held(bytes) => bytes.read(buffer),
+            Self::Stream(json) => json.read(buffer),
+        }
+    }
+}
+
 /// A sample that was read once for its document.
 struct ReadSample {
     facts: SampleFacts,
@@ -299,26 +323,23 @@ impl ReadSample {
         prices: Option<&PriceTable>,
     ) -> Result<Self, LogError> {
         let reader = log.read_sample(sample)?;
-        let small = reader.stored_range().is_some_and(|range| range.uncompressed_size <= HELD_BYTES_MAX);
-        if !small {
+        let size_bytes = reader.stored_range().map(|range| range.uncompressed_size);
+        let Some(size) = size_bytes.filter(|size| *size <= HELD_BYTES_MAX) else {
             let converted = convert_sample(log, sample, header, prices)?;
-            let size_bytes =
-                converted.document.eval_sample_range.as_ref().map(|range| range.uncompressed_size);
             return Ok(Self { facts: converted.facts, document: converted.document, held: None, size_bytes });
-        }
-        let mut tee = Tee { inner: reader, kept: Vec::new() };
+        };
+        let mut tee = Tee { inner: reader, kept: Vec::with_capacity(size as usize) };
         let converted = convert_json(&mut tee, &sample.member_name(), header, prices)?;
         let mut document = converted.document;
         document.eval_sample_range = sample_range(sample, &tee.inner);
-        let size_bytes = Some(tee.kept.len() as u64);
         Ok(Self { facts: converted.facts, document, held: Some(tee.kept), size_bytes })
     }
 
-    fn open<'a>(&'a self, log: &Log, sample: &SampleEntry) -> io::Result<Box<dyn Read + 'a>> {
-        match &self.held {
-            Some(bytes) => Ok(Box::new(bytes.as_slice())),
-            None => Ok(Box::new(log.read_sample(sample).map_err(io::Error::other)?)),
-        }
+    fn open(&self, log: &Log, sample: &SampleEntry) -> io::Result<SampleJson<'_>> {
+        Ok(match &self.held {
+            Some(bytes) => SampleJson::Held(bytes),
+            None => SampleJson::Stream(Box::new(log.read_sample(sample).map_err(io::Error::other)?)),
+        })
     }
 }
 
@@ -441,11 +462,11 @@ impl FolderWriter {
 
     /// Makes the document's file right. `open` gives the sample's JSON; it may be asked twice. `size_bytes` is its length
     /// when the document does not tell.
-    fn bring<R: Read>(
+    fn bring<'a>(
         &self,
         document: &TrajectoryDocument,
         size_bytes: Option<u64>,
-        open: impl Fn() -> io::Result<R>,
+        open: impl Fn() -> io::Result<SampleJson<'a>>,
     ) -> Result<(), Trouble> {
         let Some(id) = &document.trajectory_id else {
             return Err(Trouble { id: document.name.clone(), reason: "it has no id".to_owned(), full: None });
@@ -461,7 +482,7 @@ impl FolderWriter {
             }
             write_whole(&path, |file| {
                 file.write_all(frame.head())?;
-                copy(&mut open()?, file)?;
+                open()?.write_to(file)?;
                 file.write_all(BundleFrame::TAIL)
             })?;
             self.count(|report| if there { report.repaired += 1 } else { report.written += 1 });
@@ -492,12 +513,12 @@ impl FolderWriter {
 }
 
 /// Whether a file is the document's, with the sample whole in it.
-fn is_right<R: Read>(
+fn is_right<'a>(
     path: &Path,
     document: &TrajectoryDocument,
     frame: &BundleFrame,
     size_bytes: Option<u64>,
-    open: &impl Fn() -> io::Result<R>,
+    open: &impl Fn() -> io::Result<SampleJson<'a>>,
 ) -> io::Result<bool> {
     let mut file = match File::open(path) {
         Ok(file) => file,
