@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
 """Speed and memory of `ct` on one machine, in one run, each beside a peer.
 
-usage: bench/run.py [--quick] [NAME ...]
+usage: bench/run.py [--quick | --smoke] [NAME ...]
 
 Names: make, memory, save-dir, huge-sample, header, list. All without any.
 Needs Python with inspect-ai for the peer and the log maker (the one `./test` sets up, or CT_TEST_PYTHON), and the log
 maker and the peer from ../shared/tools (CT_SHARED_DIR). Medians of whole processes; peak memory is the largest.
-Writes only below target/bench.
+Writes only below target/bench. --smoke runs everything once on small logs, to see that it runs at all.
 """
 import argparse, os, shutil, statistics, subprocess, sys, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WORK = ROOT / "target" / "bench"
+WORK = ROOT / "target" / ("bench-smoke" if "--smoke" in sys.argv else "bench")
 SHARED = Path(os.environ.get("CT_SHARED_DIR", ROOT.parent / "shared"))
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 RELEASE = TARGET / "release"
 CT = RELEASE / "ct"
 PYTHON = os.environ.get("CT_TEST_PYTHON", str(ROOT / "target/test-venv/bin/python"))
 THREADS = str(os.cpu_count() or 1)
+SMOKE = "--smoke" in sys.argv
+SAMPLES, HUGE_BYTES, RUNS = (8, 30_000_000, 2_000) if SMOKE else (400, 1_000_000_000, 100_000)
 
 
 class Run:
@@ -71,7 +73,7 @@ def inflate(log, *more):
 def big_log():
     path = WORK / "big.eval"
     if not path.exists():
-        Run([PYTHON, SHARED / "tools/make_ct_log.py", path, "--samples", 400, "--actions", 80,
+        Run([PYTHON, SHARED / "tools/make_ct_log.py", path, "--samples", SAMPLES, "--actions", 80,
              "--output-bytes", 4000, "--seed", 3])
     return path
 
@@ -116,11 +118,11 @@ def bench_save_dir(quick):
 
 
 def bench_huge_sample(_quick):
-    log = grown(big_log(), "huge.eval", "--one-sample-bytes", 1_000_000_000)
+    log = grown(big_log(), "huge.eval", "--one-sample-bytes", HUGE_BYTES)
     runs = [make(log) for _ in range(2)]
     saved = [Run([CT, "runs", "make", log, "--save-dir", fresh("folder")]) for _ in range(2)]
     shutil.rmtree(WORK / "folder", ignore_errors=True)
-    print(f"1 GB sample: make {median(runs):.2f} s, peak {max(r.peak_mb for r in runs):.0f} MB; "
+    print(f"sample of {HUGE_BYTES / 1e9} GB: make {median(runs):.2f} s, peak {max(r.peak_mb for r in runs):.0f} MB; "
           f"save-dir {median(saved):.2f} s, peak {max(r.peak_mb for r in saved):.0f} MB", flush=True)
 
 
@@ -132,19 +134,32 @@ def bench_header(quick):
 
 
 LIST_FILTERS = [
-    [], ["--tag", "tag-3"], ["--tag", "tag-3", "--tag", "tag-7"], ["--name", "77"], ["--policy", "ct/attack"],
-    ["--task-set", "set-5"], ["--env", "web_scraping"], ["--main-task", "crawl_depth"],
-    ["--side-task", "visit_malicious_website"], ["--model", "anthropic/claude-haiku-4-5"], ["--author", "claude-haiku-4-5"],
-    ["--status", "success"], ["--since", "2026-06-01", "--until", "2026-07-01"], ["--main-outcome", "fail"],
-    ["--side-outcome", "pass"], ["--sort", "name"], ["--sort", "cost"], ["--sort", "trajectories"], ["--sort", "main-rate"],
+    [], ["--tag", "paper"], ["--tag", "baseline", "--tag", "nightly"], ["--name", "monitor"], ["--name", "77"],
+    ["--policy", "ct/attack"], ["--task-set", "all_oct_4"], ["--env", "web_scraping"], ["--main-task", "crawl_depth"],
+    ["--side-task", "visit_malicious_website"], ["--model", "claude-sonnet-4"], ["--author", "claude-sonnet-4"],
+    ["--status", "error"], ["--since", "2026-06-01"], ["--until", "1h"], ["--main-outcome", "fail"],
+    ["--side-outcome", "pass"], ["--sort", "name"], ["--sort", "cost"], ["--sort", "trajectories"],
+    ["--sort", "main-rate"], ["--tag", "paper", "--env", "web_scraping", "--name", "quick", "--sort", "cost"],
 ]
 
 
-def bench_list(quick):
-    store = WORK / "store-100k"
+def filled_store():
+    """A data folder with many runs. Filled in memory where there is such a folder, since each run is written through."""
+    store = WORK / "store-filled"
     if not (store / "ct.sqlite").exists():
-        shutil.rmtree(store, ignore_errors=True)
-        Run([RELEASE / "examples/fill", store, 100_000])
+        shm = Path("/dev/shm")
+        fast = shm / "ct-bench-fill" if shm.is_dir() else WORK / "fill"
+        shutil.rmtree(fast, ignore_errors=True)
+        Run([RELEASE / "examples/fill", fast, RUNS, 3])
+        store.mkdir(parents=True, exist_ok=True)
+        # A list never opens a log, so the logs may stay behind.
+        shutil.copy(fast / "ct.sqlite", store / "ct.sqlite")
+        shutil.rmtree(fast)
+    return store
+
+
+def bench_list(quick):
+    store = filled_store()
     env = {"CONTROL_TOWER_DATA_DIR": str(store)}
     worst = 0.0
     for words in LIST_FILTERS:
@@ -153,7 +168,7 @@ def bench_list(quick):
         runs = [Run(command, env) for _ in range(3 if quick else 9)]
         worst = max(worst, median(runs))
         print(f"  list {' '.join(words)}: {median(runs) * 1000:.1f} ms", flush=True)
-    print(f"list of 100,000 runs, slowest filter: {worst * 1000:.1f} ms for the whole process (wanted: under 50)",
+    print(f"list of {RUNS:,} runs, slowest filter: {worst * 1000:.1f} ms for the whole process (wanted: under 50)",
           flush=True)
 
 
@@ -164,12 +179,13 @@ BENCHES = {"make": bench_make, "memory": bench_memory, "save-dir": bench_save_di
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer runs, and no Python peer")
+    parser.add_argument("--smoke", action="store_true", help="small logs, once: measures nothing")
     parser.add_argument("names", nargs="*", choices=[[], *BENCHES], metavar="NAME")
     arguments = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
-    if "CT_BENCH_BUILT" not in os.environ: subprocess.run(["cargo", "build", "--release", "--locked", "--workspace", "--bins", "--examples"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--release", "--locked", "--workspace", "--bins", "--examples"], cwd=ROOT, check=True)
     for name in arguments.names or BENCHES:
-        BENCHES[name](arguments.quick)
+        BENCHES[name](arguments.quick or arguments.smoke)
 
 
 if __name__ == "__main__":

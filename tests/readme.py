@@ -24,7 +24,7 @@ def main():
         # Building from nothing is what the first command does; the build's cache is shared to keep this short.
         home = Path(folder) / "home"
         home.mkdir()
-        env = {**os.environ, "XDG_DATA_HOME": str(home / "data"), "CARGO_TARGET_DIR": str(ROOT / "target" / "readme"),
+        env = {**os.environ, "XDG_DATA_HOME": str(home / "data"), "CARGO_TARGET_DIR": str(ROOT / "target"),
                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         for name in [name for name in env if name.startswith("CONTROL_TOWER_")]:
             del env[name]

@@ -113,6 +113,16 @@ const EVENT_FIELDS: [&str; 12] = [
     "events",
 ];
 
+/// Metadata of a message in which monitors of old left their verdicts.
+const VERDICT_FIELDS: [&str; 6] = [
+    "is_monitor_result",
+    "monitor_result",
+    "sus_score",
+    "traj_monitor_result",
+    "monitor_results_by_tool_call",
+    "tool_call_monitor_results",
+];
+
 /// The state of a pass over a sample.
 #[derive(Default)]
 pub(super) struct Pass {
@@ -272,7 +282,7 @@ impl Pass {
         if r.peek()? == Kind::Null {
             return Ok(());
         }
-        r.object(|key, r| {
+        r.fields(&["value", "explanation", "reason", "metadata"], |key, r| {
             match key {
                 "value" => {
                     let begin = r.offset();
@@ -285,7 +295,7 @@ impl Pass {
                 }
                 "explanation" => score.explanation = short_text(r, EXPLANATION_CHARS_MAX)?,
                 "reason" => score.reason = short_text(r, EXPLANATION_CHARS_MAX)?,
-                "metadata" => r.object(|key, r| {
+                "metadata" => r.fields(&["landed_at", "unscored_reason"], |key, r| {
                     match key {
                         "landed_at" => {
                             let landed_at = self.small(r, key, FIELD_BYTES_MAX)?;
@@ -367,7 +377,7 @@ impl Pass {
     /// Collects verdicts of old monitors; true when the turn is one itself.
     fn message_metadata<R: Read>(&mut self, r: &mut Reader<R>) -> Result<bool, JsonError> {
         let mut is_verdict = false;
-        r.object(|key, r| {
+        r.fields(&VERDICT_FIELDS, |key, r| {
             match key {
                 "is_monitor_result" => is_verdict |= r.boolean()? == Some(true),
                 "monitor_result" | "sus_score" | "traj_monitor_result" => {
@@ -390,21 +400,16 @@ impl Pass {
     }
 
     fn output<R: Read>(&mut self, r: &mut Reader<R>) -> Result<(), JsonError> {
-        r.object(|key, r| match key {
-            "choices" => r.array(|index, r| {
+        r.fields(&["choices"], |_, r| {
+            r.array(|index, r| {
                 self.facts.has_output = true;
                 if index > 0 {
                     return Ok(());
                 }
-                r.object(|key, r| match key {
-                    "message" => r.object(|key, r| match key {
-                        "tool_calls" => read_calls(r, &mut self.output_calls),
-                        _ => Ok(()),
-                    }),
-                    _ => Ok(()),
+                r.fields(&["message"], |_, r| {
+                    r.fields(&["tool_calls"], |_, r| read_calls(r, &mut self.output_calls))
                 })
-            }),
-            _ => Ok(()),
+            })
         })
     }
 
@@ -610,10 +615,8 @@ fn error_message<R: Read>(r: &mut Reader<R>) -> Result<Option<String>, JsonError
         return short_text(r, ERROR_CHARS_MAX);
     }
     let mut message = None;
-    r.object(|key, r| {
-        if key == "message" {
-            message = Some(short_text(r, ERROR_CHARS_MAX)?.unwrap_or_default());
-        }
+    r.fields(&["message"], |_, r| {
+        message = Some(short_text(r, ERROR_CHARS_MAX)?.unwrap_or_default());
         Ok::<_, JsonError>(())
     })?;
     // An error without a message is an error all the same.
@@ -675,10 +678,20 @@ fn read_calls<R: Read>(r: &mut Reader<R>, calls: &mut Vec<(String, String)>) -> 
     })
 }
 
+const USAGE_FIELDS: [&str; 7] = [
+    "input_tokens",
+    "output_tokens",
+    "total_tokens",
+    "input_tokens_cache_write",
+    "input_tokens_cache_read",
+    "reasoning_tokens",
+    "total_cost",
+];
+
 /// Tokens and price of a model call.
 fn usage<R: Read>(r: &mut Reader<R>) -> Result<ModelUsage, JsonError> {
     let mut usage = ModelUsage::default();
-    r.object(|key, r| {
+    r.fields(&USAGE_FIELDS, |key, r| {
         let tokens = match key {
             "input_tokens" => &mut usage.input_tokens,
             "output_tokens" => &mut usage.output_tokens,
