@@ -1,6 +1,6 @@
 //! Names and shapes of the eval-log format, shared by reader and writer.
 //!
-//! Source: the format notes in `docs/eval-log-format.md`.
+//! Source: what Inspect 0.3.4 to 0.3.285 write.
 
 /// The final header: the log without samples and reductions. Present only when the run ended.
 pub const HEADER: &str = "header.json";

@@ -228,7 +228,9 @@ impl SampleFacts {
 
     /// The id that an upload wrote into the sample, if it is fit to be one.
     pub fn recorded_trajectory_id(&self) -> Option<TrajectoryId> {
-        TrajectoryId::new(get_text(&self.metadata, "trajectory_id")?).ok()
+        // `run.json` in a folder of trajectory files describes the run.
+        let text = get_text(&self.metadata, "trajectory_id").filter(|id| !id.eq_ignore_ascii_case("run"))?;
+        TrajectoryId::new(text).ok()
     }
 
     /// `environment.setting`, which the run header lists.

@@ -32,8 +32,9 @@ use crate::output::Progress;
 
 /// The file that describes the run.
 pub(crate) const RUN_FILE: &str = "run.json";
-/// Ends the name of a file that is being written.
-const PARTIAL_SUFFIX: &str = ".partial";
+/// Around the name of a file that is being written. Nothing else in the program uses this suffix.
+const PARTIAL_PREFIX: &str = ".ct-";
+const PARTIAL_SUFFIX: &str = ".json.partial";
 /// A sample up to this size is inflated once and held; a larger one is inflated a second time to be written.
 const HELD_BYTES_MAX: u64 = 16 << 20;
 const COPY_BYTES: usize = 128 * 1024;
@@ -441,6 +442,7 @@ impl FolderWriter {
     /// For trajectories alone.
     fn plain(folder: &Path) -> Result<Self, CliError> {
         fs::create_dir_all(folder).map_err(|e| CliError::io("make the folder", folder, &e))?;
+        remove_leftovers(folder);
         Ok(Self { folder: folder.to_owned(), report: Mutex::default() })
     }
 
@@ -471,6 +473,10 @@ impl FolderWriter {
         let Some(id) = &document.trajectory_id else {
             return Err(Trouble { id: document.name.clone(), reason: "it has no id".to_owned(), full: None });
         };
+        if format!("{id}.json").eq_ignore_ascii_case(RUN_FILE) {
+            let reason = format!("its file would be {RUN_FILE}, which describes the run");
+            return Err(Trouble { id: id.to_string(), reason, full: None });
+        }
         // An id is letters, digits and the like by construction, so this stays in the folder.
         let path = self.folder.join(format!("{id}.json"));
         let frame = BundleFrame::new(document);
@@ -491,7 +497,8 @@ impl FolderWriter {
         result.map_err(|e: io::Error| Trouble {
             id: id.to_string(),
             reason: e.to_string(),
-            full: (e.kind() == io::ErrorKind::StorageFull).then(|| CliError::io("write", &path, &e)),
+            full: matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+                .then(|| CliError::io("write", &path, &e)),
         })
     }
 
@@ -520,14 +527,15 @@ fn is_right<'a>(
     size_bytes: Option<u64>,
     open: &impl Fn() -> io::Result<SampleJson<'a>>,
 ) -> io::Result<bool> {
+    // Looked at first: opening a pipe would wait for whoever writes into it.
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return Ok(false);
+    }
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(e) => return Err(e),
     };
-    if !path.symlink_metadata()?.is_file() {
-        return Ok(false);
-    }
     let range = document.eval_sample_range.as_ref();
     let size = range.map(|range| range.uncompressed_size).or(size_bytes);
     if size.is_some_and(|size| file.metadata().is_ok_and(|m| m.len() != frame.file_bytes(size))) {
@@ -600,17 +608,43 @@ fn copy(from: &mut impl Read, to: &mut File) -> io::Result<()> {
 pub(super) fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".ct-").suffix(PARTIAL_SUFFIX);
+    builder.prefix(PARTIAL_PREFIX).suffix(PARTIAL_SUFFIX);
     #[cfg(unix)]
     {
         // Not a secret: as open as the user's mask lets other files be.
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder)?;
+    let mut file = loop {
+        let file = builder.tempfile_in(folder)?;
+        // Tells others that somebody is at work on it. Where files cannot be locked, nobody removes them either.
+        let locked = file.as_file().lock().is_ok();
+        if !locked || file.path().exists() {
+            break file;
+        }
+        // Another process took it for a leftover before it was locked.
+    };
     write(file.as_file_mut())?;
     file.persist(path).map_err(|e| e.error)?;
     Ok(())
+}
+
+/// Removes what killed processes left half written. What is still being written is locked.
+fn remove_leftovers(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(PARTIAL_PREFIX)
+            && name.ends_with(PARTIAL_SUFFIX)
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+            && let Ok(file) = File::open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            // One that cannot be removed does no harm.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// SHA-256 of a file.

@@ -7,8 +7,10 @@ use ct_log::LogError;
 use ct_model::convert::{
     HeaderFacts, Registration, RunOptions, TrajectoryIds, convert_log, run_header, run_id_of,
 };
-use ct_model::{RunHeader, RunId, RunStatus, TrajectoryDocument};
-use ct_store::{CommitMode, Committed, Ingest, KnownRun, NewRun, RunEdit, StagedLog, Store};
+use ct_model::{PriceTable, RunHeader, RunId, RunStatus, TrajectoryDocument};
+use ct_store::{
+    CommitMode, Committed, Conflict, Ingest, KnownRun, NewRun, RunEdit, StagedLog, Store, StoreError,
+};
 
 use super::input::{self, Input};
 use super::{Made, MadeRun, MadeStatus, MakeOptions, OtherBytes, threads};
@@ -24,15 +26,41 @@ pub(crate) fn make_run(
 ) -> Result<Made, CliError> {
     let input = Input::open(source, options, progress)?;
     let prices = input::prices(options.prices.as_deref())?;
+    for ids in [Ids::ByEval, Ids::ByLog] {
+        if let Some(made) = attempt(store, source, &input, prices.as_ref(), options, ids, progress)? {
+            return Ok(made);
+        }
+    }
+    Err(CliError::internal("ids of a run of its own are taken"))
+}
 
+/// Where the ids of a new run's trajectories come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ids {
+    /// What the log recorded, or its eval; from the log's bytes when a run of the same eval is there.
+    ByEval,
+    /// The log's bytes, so that no other run has them.
+    ByLog,
+}
+
+/// `None`: another run, perhaps a deleted one, has trajectories of these ids, and a run of its own was asked for.
+fn attempt(
+    store: &Store,
+    source: &Path,
+    input: &Input,
+    prices: Option<&PriceTable>,
+    options: &MakeOptions,
+    derive: Ids,
+    progress: &Progress,
+) -> Result<Option<Made>, CliError> {
     // The copy in the store is what is converted, so that hash, documents and kept bytes agree whatever happens to the
     // file meanwhile.
     let mut ingest = store.begin_ingest()?;
-    let staged = stage(&mut ingest, &input, progress)?;
+    let staged = stage(&mut ingest, input, progress)?;
     if let Some(known) = ingest.known(&staged.hash)?
         && (known.revision.is_none() || options.other_bytes != OtherBytes::Replace)
     {
-        return already_there(store, known, input.defects);
+        return already_there(store, known, input.defects.clone()).map(Some);
     }
 
     let log = input::open(&staged.path)?;
@@ -44,7 +72,7 @@ pub(crate) fn make_run(
     };
     let mode = match (same_eval.first(), options.other_bytes) {
         (None, _) | (_, OtherBytes::AsNew) => CommitMode::New,
-        (_, OtherBytes::Refuse) => return Ok(Made::SameEval { runs: same_eval }),
+        (_, OtherBytes::Refuse) => return Ok(Some(Made::SameEval { runs: same_eval })),
         (Some(run), OtherBytes::Replace) if same_eval.len() == 1 => CommitMode::Replace(run.clone()),
         (Some(_), OtherBytes::Replace) => return Err(several(&same_eval)),
     };
@@ -53,7 +81,7 @@ pub(crate) fn make_run(
         CommitMode::Replace(run) => run.clone(),
     };
 
-    let mut ids = if same_eval.is_empty() || mode != CommitMode::New {
+    let mut ids = if derive == Ids::ByEval && (same_eval.is_empty() || mode != CommitMode::New) {
         TrajectoryIds::new(&facts, staged.hash.as_str())
     } else {
         // A second run of the same eval: its trajectories are others than those of the first.
@@ -63,7 +91,7 @@ pub(crate) fn make_run(
     let mut defects = input.defects.clone();
     let samples = log.samples().map_err(|e| CliError::log(source, &e))?;
     progress.items("converting", samples.len() as u64);
-    convert_log(&log, samples, &facts, prices.as_ref(), threads(), |sample, converted| {
+    convert_log(&log, samples, &facts, prices, threads(), |sample, converted| {
         progress.advance(1);
         let mut converted = match converted {
             Ok(converted) => converted,
@@ -97,13 +125,35 @@ pub(crate) fn make_run(
             log: staged,
         },
         mode,
-    )?;
+    );
     let (status, run_id) = match committed {
-        Committed::Created(run) => (MadeStatus::Created, run),
-        Committed::Replaced { run, .. } => (MadeStatus::Replaced, run),
-        Committed::AlreadyThere(run) => (MadeStatus::Unchanged, run),
+        Ok(Committed::Created(run)) => (MadeStatus::Created, run),
+        Ok(Committed::Replaced { run, .. }) => (MadeStatus::Replaced, run),
+        Ok(Committed::AlreadyThere(run)) => (MadeStatus::Unchanged, run),
+        Err(StoreError::Conflict(Conflict::TrajectoryTaken { .. }))
+            if derive == Ids::ByEval && options.other_bytes == OtherBytes::AsNew =>
+        {
+            return Ok(None);
+        }
+        Err(StoreError::Conflict(taken @ Conflict::TrajectoryTaken { .. })) => {
+            return Err(trajectory_taken(store, taken));
+        }
+        Err(e) => return Err(e.into()),
     };
-    Ok(Made::Run(MadeRun { status, run_id, name, trajectories: registration.trajectory_count(), defects }))
+    let trajectories = registration.trajectory_count();
+    Ok(Some(Made::Run(MadeRun { status, run_id, name, trajectories, defects })))
+}
+
+/// Says how to go on when another run, which may be hidden, has one of the trajectories.
+fn trajectory_taken(store: &Store, taken: Conflict) -> CliError {
+    let mut hints = Vec::new();
+    if let Conflict::TrajectoryTaken { held_by, .. } = &taken
+        && store.run(held_by).is_ok_and(|record| record.deleted_at.is_some())
+    {
+        hints.push(format!("run {held_by} is deleted; bring it back with: ct runs restore {held_by}"));
+    }
+    hints.push("--as-new makes a run whose trajectories have ids of their own".to_owned());
+    hints.into_iter().fold(CliError::from(StoreError::from(taken)), CliError::hint)
 }
 
 /// Says which sample is lost and why.

@@ -252,10 +252,14 @@ impl Work<'_> {
             outcome.saved_dir = Some(folder.clone());
             if let Some(first) = report.failed.first() {
                 let failed = output::plural(report.failed.len() as u64, "trajectory", "trajectories");
-                return Err(CliError::partial(format!(
-                    "{failed} could not be written, the first of them {}: {}",
-                    first.trajectory_id, first.reason
-                )));
+                let kind = if outcome.trajectories == Some(0) { Kind::Data } else { Kind::Partial };
+                return Err(CliError::new(
+                    kind,
+                    format!(
+                        "{failed} could not be written, the first of them {}: {}",
+                        first.trajectory_id, first.reason
+                    ),
+                ));
             }
         }
         Ok(())
