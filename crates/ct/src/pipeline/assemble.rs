@@ -60,6 +60,14 @@ pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Res
     let written =
         |e: WriteError| CliError::data(format!("failed to put {} together", folder.display())).because(&e);
     let mut writer = LogWriter::create(target, &start_of(header).map_err(written)?).map_err(written)?;
+    if !run.finished {
+        // A finished log has them in its header.
+        for update in config_updates(header)
+            .map_err(|source| written(WriteError::Document { what: "the header", source }))?
+        {
+            writer.add_config_update(&update).map_err(written)?;
+        }
+    }
     progress.items("putting together", pieces.len() as u64);
     for piece in &pieces {
         let mut sample = piece.open().map_err(|e| CliError::io("read", &piece.path, &e))?;
@@ -79,6 +87,21 @@ pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Res
         writer.close().map_err(written)?;
     }
     Ok(defects)
+}
+
+/// The changes of settings that a header lists, as written.
+fn config_updates(header: &[u8]) -> Result<Vec<Vec<u8>>, JsonError> {
+    let mut found = Vec::new();
+    Reader::new(header).object(|key, r| {
+        if key != "config_updates" {
+            return Ok(());
+        }
+        r.array(|_, r| {
+            found.extend(r.raw(HEADER_BYTES_MAX)?);
+            Ok::<_, JsonError>(())
+        })
+    })?;
+    Ok(found)
 }
 
 impl Piece {

@@ -8,11 +8,19 @@
 mod completions;
 mod download;
 mod edit;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod help;
+mod identity;
 mod info;
+#[cfg(unix)]
+mod kill;
 mod list;
+mod logs;
 mod make;
+mod roundtrip;
 mod sample;
 mod show;
 mod store;
 mod support;
+mod together;

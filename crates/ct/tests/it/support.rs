@@ -9,6 +9,22 @@ use tempfile::TempDir;
 /// Logs shared by the tests of all crates.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data");
 
+/// All shared logs, in the order of their names.
+pub(crate) fn shared_logs() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in ["control-tower", "generated"] {
+        for entry in std::fs::read_dir(Path::new(DATA).join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.to_string_lossy();
+            if name.ends_with(".eval") || name.ends_with(".json") && !name.ends_with(".expected.json") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 /// A folder that is home, working directory and data folder.
 pub(crate) struct Home {
     folder: TempDir,
