@@ -4,7 +4,7 @@
 //! be: torn ones are walked by their local headers, repeated names are legal and the last one counts, end records are
 //! searched as Python's writer leaves them, and every size is checked against [`Limits`] before it is believed.
 //!
-//! Cost: opening reads the last [`TAIL_BYTES`] bytes, and the directory when it does not fit in there; a member is one
+//! Cost: opening reads the last `TAIL_BYTES` bytes, and the directory when it does not fit in there; a member is one
 //! ranged read. Members are never inflated to be listed.
 
 mod directory;

@@ -35,6 +35,18 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
+/// All published logs, none when the folder is missing.
+pub(crate) fn logs() -> Vec<PathBuf> {
+    let Some(folder) = folder() else { return Vec::new() };
+    let mut logs: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "eval" || e == "json"))
+        .collect();
+    logs.sort();
+    logs
+}
+
 /// R's writer puts scalars into lists of one.
 fn unboxed(value: &Value) -> &Value {
     match value.as_array().map(Vec::as_slice) {

@@ -458,6 +458,7 @@ fn old_and_odd_samples_have_rows() {
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("CT_TEST_PYTHON").map(PathBuf::from);
     if python.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "CT_TEST_PYTHON is not set, as `./test` does");
         let words = "NOT TESTED: set CT_TEST_PYTHON to a Python that has inspect_ai\n";
         std::io::stderr().write_all(words.as_bytes()).unwrap();
     }
@@ -536,6 +537,13 @@ fn inspect_reads_what_is_written() {
         for (ours, more) in [(eval, ""), (document, ""), (twice, "\tcomputed")] {
             pairs.push_str(&format!("{}\t{}{expect}{more}\n", ours.display(), path.display()));
         }
+    }
+    for (n, path) in crate::public::logs().into_iter().enumerate() {
+        // Its pools are dropped by Inspect, and kept by us.
+        let expect = if path.ends_with("inspectai-16.eval") { "\tpools" } else { "" };
+        let eval = dir.path().join(format!("public-{n}.eval"));
+        again(&path, &eval, &plain());
+        pairs.push_str(&format!("{}\t{}{expect}\n", eval.display(), path.display()));
     }
     let list = dir.path().join("pairs.tsv");
     std::fs::write(&list, pairs).unwrap();
