@@ -40,6 +40,11 @@ pub(crate) fn parse_sample_name(name: &str) -> Option<(&str, u64)> {
     split_epoch(name.strip_prefix(SAMPLES)?.strip_suffix(".json")?)
 }
 
+/// What names a sample whose member is called otherwise than writers do.
+pub(crate) fn odd_sample_name(name: &str) -> Option<&str> {
+    name.strip_prefix(SAMPLES)?.strip_suffix(".json").filter(|stem| !stem.is_empty())
+}
+
 /// Folder (with its slash), id and epoch in the name of a chunked sample's shell.
 pub(crate) fn parse_shell_name(name: &str) -> Option<(&str, &str, u64)> {
     let folder = name.strip_suffix(CHUNKED_SHELL)?;

@@ -46,7 +46,7 @@ pub enum StoreError {
         supported: i64,
     },
     /// What is stored is not what was once stored.
-    #[error("{what} is damaged ({detail}); `ct store check` tells more")]
+    #[error("{what} is damaged ({detail})")]
     Corrupt {
         /// What is damaged.
         what: String,

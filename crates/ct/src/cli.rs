@@ -50,10 +50,10 @@ struct GlobalArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Make, list, inspect, sample, download and edit runs
-    #[command(subcommand)]
+    #[command(subcommand, after_help = runs::EXAMPLES)]
     Runs(Box<runs::RunsCommand>),
     /// Check and clean the store
-    #[command(subcommand)]
+    #[command(subcommand, after_help = store::EXAMPLES)]
     Store(store::StoreCommand),
     Completions(completions::CompletionsArgs),
 }

@@ -247,7 +247,9 @@ impl From<StoreError> for CliError {
             StoreError::Invalid { .. } => (Kind::Usage, None),
             StoreError::NewerSchema { .. } => (Kind::Data, None),
             StoreError::Corrupt { .. } => {
-                (Kind::Data, Some("see what is damaged with: ct store check".to_owned()))
+                let hint = "the logs are kept apart from the database: move ct.sqlite away, then make the runs again \
+                            with ct runs make on the logs folder beside it (edits of names and tags are lost)";
+                (Kind::Data, Some(hint.to_owned()))
             }
             StoreError::Io { .. } | StoreError::Source { .. } => (Kind::Io, None),
             StoreError::Busy { .. } => (Kind::Busy, None),

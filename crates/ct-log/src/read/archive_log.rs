@@ -107,6 +107,9 @@ impl ArchiveLog {
     }
 }
 
+/// The epoch of a sample whose name tells none. Epochs count from 1.
+const ODD_EPOCH: u64 = 0;
+
 /// The current members `<prefix><n>.json` in numeric order, gaps allowed: number and index.
 pub(super) fn numbered(archive: &Archive, prefix: &str) -> Vec<(u64, usize)> {
     let mut found: Vec<(u64, usize)> = archive
@@ -124,16 +127,40 @@ pub(super) fn numbered(archive: &Archive, prefix: &str) -> Vec<(u64, usize)> {
 
 fn list(archive: &Archive) -> Vec<SampleEntry> {
     let mut found: HashMap<(String, u64), Location> = HashMap::new();
+    let mut odd = HashMap::new();
+    let mut folders = Vec::new();
     for (i, entry) in archive.entries().iter().enumerate() {
         // A whole sample wins over a chunked one, and a later member over an earlier one.
         if let Some((id, epoch)) = format::parse_sample_name(&entry.name) {
             found.insert((id.to_owned(), epoch), Location::Member(i));
         } else if let Some((folder, id, epoch)) = format::parse_shell_name(&entry.name) {
+            folders.push(folder);
             found.entry((id.to_owned(), epoch)).or_insert_with(|| Location::Chunked(folder.to_owned()));
+        } else if let Some(stem) = format::odd_sample_name(&entry.name) {
+            odd.insert(stem, i);
         }
     }
-    let mut samples: Vec<SampleEntry> =
-        found.into_iter().map(|((id, epoch), location)| SampleEntry { id, epoch, location }).collect();
+    folders.sort_unstable();
+    let in_folder = |name: &str| {
+        // The folders that are prefixes of a name sort right before it.
+        let next = folders.partition_point(|folder| *folder <= name);
+        folders[..next].iter().rev().take(1).any(|folder| name.starts_with(folder))
+    };
+    // Inspect takes every other member among the samples for one, too; its id and epoch stand in the body alone.
+    for (stem, i) in odd {
+        let name = &archive.entries()[i].name;
+        if !in_folder(name) {
+            found.entry((stem.to_owned(), ODD_EPOCH)).or_insert(Location::Member(i));
+        }
+    }
+    let entry = |((id, epoch), location): ((String, u64), Location)| {
+        let odd_name = match &location {
+            Location::Member(i) if epoch == ODD_EPOCH => Some(archive.entries()[*i].name.clone()),
+            _ => None,
+        };
+        SampleEntry { id, epoch, odd_name, location }
+    };
+    let mut samples: Vec<SampleEntry> = found.into_iter().map(entry).collect();
     samples.sort_by_cached_key(|s| (format::sample_order(&s.id, s.epoch), s.id.clone()));
     samples
 }

@@ -134,6 +134,7 @@ impl DocumentLog {
                     samples.push(SampleEntry {
                         id: id.unwrap_or_else(|| (i + 1).to_string()),
                         epoch: epoch.and_then(|e| e.parse().ok()).unwrap_or(1),
+                        odd_name: None,
                         location: Location::Document(range),
                     });
                     Ok(())

@@ -8,6 +8,7 @@ mod chunked;
 mod document_log;
 mod summaries;
 
+use std::collections::HashSet;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -103,6 +104,8 @@ pub struct SampleEntry {
     pub id: String,
     /// Counts from 1.
     pub epoch: u64,
+    /// The member's name when it is not made of id and epoch.
+    odd_name: Option<String>,
     location: Location,
 }
 
@@ -119,7 +122,7 @@ enum Location {
 impl SampleEntry {
     /// Name of the sample's member, or the name it would have.
     pub fn member_name(&self) -> String {
-        crate::format::sample_name(&self.id, self.epoch)
+        self.odd_name.clone().unwrap_or_else(|| crate::format::sample_name(&self.id, self.epoch))
     }
 
     /// Whether the sample lies in many members and is put together when read.
@@ -244,6 +247,21 @@ impl Log {
             Form::Archive(log) => summaries::read(&log.archive, f),
             Form::Document(_) => Ok(()),
         }
+    }
+
+    /// Samples that have a summary row and are not there, by id and epoch. Unknown, and so none, where a sample's name
+    /// does not tell its id, and for a JSON document, which has no rows.
+    pub fn missing_samples(&self) -> Result<Vec<(String, u64)>, LogError> {
+        let Form::Archive(log) = &self.form else { return Ok(Vec::new()) };
+        let keys = summaries::keys(&log.archive)?;
+        if keys.len() <= log.samples.len() || log.samples.iter().any(|sample| sample.odd_name.is_some()) {
+            return Ok(Vec::new());
+        }
+        let there: HashSet<(&str, u64)> = log.samples.iter().map(|s| (s.id.as_str(), s.epoch)).collect();
+        let lost = keys.iter().filter(|(id, epoch)| !there.contains(&(id.as_str(), *epoch)));
+        let mut lost: Vec<_> = lost.cloned().collect();
+        lost.sort();
+        Ok(lost)
     }
 
     /// What was found to be damaged or missing so far: opening, the header and the list of samples add to it. Samples

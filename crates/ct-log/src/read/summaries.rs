@@ -1,6 +1,6 @@
 //! Summary rows: one small object per sample, enough for a list.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::archive_log::numbered;
 use super::{LogError, SampleEntry};
@@ -29,16 +29,54 @@ impl SummaryRow {
     }
 }
 
+/// The members that hold the rows.
+fn members(archive: &Archive) -> Vec<usize> {
+    match archive.entries().iter().rposition(|e| e.name == SUMMARIES) {
+        Some(index) => vec![index],
+        None => numbered(archive, JOURNAL_SUMMARIES).into_iter().map(|(_, index)| index).collect(),
+    }
+}
+
+/// Id and epoch of every row, each once, without keeping a row.
+pub(super) fn keys(archive: &Archive) -> Result<HashSet<(String, u64)>, LogError> {
+    let mut keys = HashSet::new();
+    for member in members(archive) {
+        let entry = &archive.entries()[member];
+        Reader::new(archive.read(entry)?)
+            .array(|_, r| {
+                let (mut id, mut epoch) = (None, None);
+                r.fields(&["id", "epoch"], |name, r| {
+                    match name {
+                        "id" => id = r.raw(json::KEY_BYTES_MAX)?,
+                        _ => epoch = r.number()?,
+                    }
+                    Ok::<_, JsonError>(())
+                })?;
+                if let (Some(id), Some(epoch)) = (id.as_deref().and_then(id_text), epoch) {
+                    keys.insert((id, epoch as u64));
+                }
+                Ok(())
+            })
+            .map_err(|e| LogError::json(&entry.name, e))?;
+    }
+    Ok(keys)
+}
+
+/// An id as text.
+fn id_text(raw: &[u8]) -> Option<String> {
+    Some(match json::parse(raw).ok()? {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    })
+}
+
 /// Hands out rows from `summaries.json`, else from the journal. Several passes over these small members instead of
 /// keeping them: the first finds out which rows are superseded, and only what supersedes them is kept.
 pub(super) fn read<E: From<LogError>>(
     archive: &Archive,
     f: &mut dyn FnMut(SummaryRow) -> Result<(), E>,
 ) -> Result<(), E> {
-    let members: Vec<usize> = match archive.entries().iter().rposition(|e| e.name == SUMMARIES) {
-        Some(index) => vec![index],
-        None => numbered(archive, JOURNAL_SUMMARIES).into_iter().map(|(_, index)| index).collect(),
-    };
+    let members = members(archive);
     // First and last row of each sample.
     let mut rows: HashMap<(String, u64), (usize, usize)> = HashMap::new();
     let mut n = 0;
@@ -108,9 +146,5 @@ fn key(raw: &[u8]) -> Option<(String, u64)> {
             Ok::<_, JsonError>(())
         })
         .ok()?;
-    let id = match json::parse(&id?).ok()? {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    };
-    Some((id, epoch? as u64))
+    Some((id_text(&id?)?, epoch? as u64))
 }

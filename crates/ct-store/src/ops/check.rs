@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::FilesLock;
+use super::{FilesLock, gc};
 use crate::blob::{self, FoundFile, LogKey, LogState};
 use crate::error::{Result, StoreError};
 use crate::meta::LogUse;
@@ -26,6 +26,21 @@ pub(crate) fn check(
     };
     let uses = store.meta().log_uses()?;
     check_logs(store, &uses, repair, progress, &mut report)?;
+    if uses.is_empty() {
+        let logs = store.logs().list()?.iter().filter(|file| file.key.is_some()).count();
+        if logs > gc::ORPHANS_MAX {
+            report.findings.push(Finding {
+                kind: FindingKind::DatabaseDamaged,
+                subject: "database".to_owned(),
+                detail: gc::lost(store, logs),
+                size_bytes: None,
+                done: None,
+                resolved: false,
+            });
+            // They are no leftovers: nothing else holds these runs.
+            return Ok(report);
+        }
+    }
 
     // What is not referred to is a leftover only while no ingest is about to refer to it.
     let lock = match lock {

@@ -4,15 +4,38 @@ use std::collections::HashSet;
 
 use super::FilesLock;
 use crate::blob::{self, LogKey};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::record::{GcItem, GcKind, GcOptions, GcReport};
 use crate::store::Store;
+
+/// Logs that a database without any run may leave behind: of a first run that was killed.
+pub(super) const ORPHANS_MAX: usize = 1;
+
+/// A database that knows no run at all beside several logs was lost or emptied, and these logs are all there is left.
+fn refuse_after_a_loss(store: &Store, no_runs: bool) -> Result<()> {
+    if no_runs {
+        let logs = store.logs().list()?.iter().filter(|file| file.key.is_some()).count();
+        if logs > ORPHANS_MAX {
+            return Err(StoreError::invalid(lost(store, logs)));
+        }
+    }
+    Ok(())
+}
+
+/// Says that the database seems lost, and how to get it back.
+pub(super) fn lost(store: &Store, logs: usize) -> String {
+    format!(
+        "the database knows no run, but {logs} logs are kept: it seems to be lost; `ct runs make {}` makes their runs again",
+        store.data_dir().join("logs").display()
+    )
+}
 
 /// With the lock held nobody is between publishing a log and storing its run, so a log without a run is a leftover.
 pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
     let _lock = FilesLock::exclusive(store.data_dir())?;
     let mut items = Vec::new();
     let uses = store.meta().log_uses()?;
+    refuse_after_a_loss(store, uses.is_empty())?;
     let mut purged = HashSet::new();
     if let Some(before) = options.purge_deleted_before {
         for log in &uses {

@@ -3,19 +3,21 @@
 //! `run.json` holds the log's own header when `ct` wrote the folder; for folders of other tools one is made from the run
 //! header. Samples go in by epoch and id, as Inspect orders them, so the same folder gives the same bytes.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ct_log::format::sample_order;
-use ct_log::json::{JsonError, Kind, Reader};
+use ct_log::json::{self, JsonError, Kind, Reader};
 use ct_log::source::{FileSource, Source};
 use ct_log::write::{LogWriter, WriteError, start_of};
 use ct_model::RunHeader;
+use ct_model::convert::{HeaderFacts, RunOptions, run_header};
 use serde_json::{Map, Value, json};
 
-use super::folder::RUN_FILE;
+use super::folder::{IDS_KEY, RUN_FILE};
 use crate::error::CliError;
 use crate::output::Progress;
 
@@ -40,21 +42,62 @@ struct RunFile {
     header: Option<Vec<u8>>,
     reductions: Option<Vec<u8>>,
     finished: bool,
+    /// The trajectories of the run, when it lists them.
+    ids: Option<HashSet<String>>,
+    /// What the run header says apart from the log's own header.
+    said: Said,
 }
 
-/// Writes the log of a run folder to `target`. Files that hold no trajectory are left out and named.
-pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Result<Vec<String>, CliError> {
-    let run = read_run_file(&folder.join(RUN_FILE))?;
+/// What users said about the run in a folder, over what its log says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) name: Option<String>,
+    pub(super) policy: Option<String>,
+    pub(super) task_set: Option<String>,
+    pub(super) tags: Vec<String>,
+}
+
+/// What came of putting a folder together.
+pub(super) struct Assembled {
+    /// What was left out or is missing.
+    pub(super) defects: Vec<String>,
+    pub(super) said: Said,
+}
+
+/// Writes the log of a run folder to `target`. Files that hold no trajectory of the run are left out and named.
+pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Result<Assembled, CliError> {
+    let mut run = read_run_file(&folder.join(RUN_FILE))?;
     let mut defects = Vec::new();
     let mut pieces = Vec::new();
     for path in trajectory_files(folder)? {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if run.ids.as_mut().is_some_and(|ids| !ids.remove(&stem)) {
+            defects.push(format!("{}: not listed in {RUN_FILE}, left out", path.display()));
+            continue;
+        }
         match find_sample(&path) {
             Ok(Some(piece)) => pieces.push(piece),
             Ok(None) => defects.push(format!("{}: no trajectory file, left out", path.display())),
             Err(e) => defects.push(format!("{}: {}, left out", path.display(), e.reason())),
         }
     }
+    let mut missing: Vec<String> = run.ids.take().into_iter().flatten().collect();
+    missing.sort();
+    defects.extend(missing.iter().map(|id| format!("{id}.json is listed in {RUN_FILE} and is missing")));
     pieces.sort_by_cached_key(|piece| (sample_order(&piece.id, piece.epoch), piece.path.clone()));
+    pieces.dedup_by(|piece, first| {
+        let same = piece.id == first.id && piece.epoch == first.epoch;
+        if same {
+            defects.push(format!(
+                "{}: the sample {:?}, epoch {}, is in {} too; a log holds one of them, this one was left out",
+                piece.path.display(),
+                piece.id,
+                piece.epoch,
+                first.path.display()
+            ));
+        }
+        same
+    });
 
     let header = run.header.as_deref().unwrap_or_default();
     let written =
@@ -86,7 +129,7 @@ pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Res
     } else {
         writer.close().map_err(written)?;
     }
-    Ok(defects)
+    Ok(Assembled { defects, said: run.said })
 }
 
 /// The changes of settings that a header lists, as written.
@@ -204,11 +247,37 @@ fn read_run_file(path: &Path) -> Result<RunFile, CliError> {
     walked
         .and_then(|()| reader.end())
         .map_err(|e| CliError::data(format!("{} is no run file", path.display())).because(&e))?;
-    if run.header.is_none() {
-        run.header = Some(header_of(rest, path)?);
-        run.finished = true;
+    if rest.get("complete") == Some(&Value::Bool(false)) {
+        return Err(CliError::data(format!(
+            "writing the folder of {} did not come to its end",
+            path.display()
+        ))
+        .hint("run the command that wrote it again: it goes on where it stopped"));
+    }
+    if let Some(ids) = rest.get(IDS_KEY).and_then(Value::as_array) {
+        run.ids = Some(ids.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    }
+    match &run.header {
+        Some(header) => run.said = said(rest, header),
+        None => {
+            run.header = Some(header_of(rest, path)?);
+            run.finished = true;
+        }
     }
     Ok(run)
+}
+
+/// Compares a run header with what the log's own header makes of it.
+fn said(run: Map<String, Value>, header: &[u8]) -> Said {
+    let Ok(run) = serde_json::from_value::<RunHeader>(Value::Object(run)) else { return Said::default() };
+    let facts = HeaderFacts::from_value(&json::parse(header).unwrap_or_default());
+    let recorded = run_header(&facts, &RunOptions::default());
+    Said {
+        name: (run.name != recorded.name).then_some(run.name),
+        policy: run.policy.filter(|policy| Some(policy) != recorded.policy.as_ref()),
+        task_set: run.task_set.filter(|name| Some(name) != recorded.task_set.as_ref()),
+        tags: run.tags.into_iter().filter(|tag| !recorded.tags.contains(tag)).collect(),
+    }
 }
 
 fn run_file_missing(path: &Path, error: &std::io::Error) -> CliError {

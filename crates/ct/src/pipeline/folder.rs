@@ -5,6 +5,7 @@
 //! never leave half a file under a trajectory's name. A file already there is compared by its frame, its size and the
 //! sample's CRC, and written again only when it differs.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
@@ -19,7 +20,7 @@ use ct_model::convert::{
     HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order, run_id_of,
     sample_range,
 };
-use ct_model::{BundleFrame, PriceTable, RunHeader, RunId, TrajectoryDocument};
+use ct_model::{BundleFrame, PriceTable, RunHeader, RunId, TrajectoryDocument, TrajectoryId};
 use ct_store::{LogHash, RunRecord, Store};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -35,6 +36,8 @@ pub(crate) const RUN_FILE: &str = "run.json";
 /// Around the name of a file that is being written. Nothing else in the program uses this suffix.
 const PARTIAL_PREFIX: &str = ".ct-";
 const PARTIAL_SUFFIX: &str = ".json.partial";
+/// The member of `run.json` that lists the trajectories in the folder.
+pub(super) const IDS_KEY: &str = "trajectory_ids";
 /// A sample up to this size is inflated once and held; a larger one is inflated a second time to be written.
 const HELD_BYTES_MAX: u64 = 16 << 20;
 const COPY_BYTES: usize = 128 * 1024;
@@ -96,13 +99,14 @@ pub(crate) fn save_dir(
         },
     )?;
 
-    let mut run = super::make::header_of(&facts, options);
+    let mut run = super::make::header_of(&facts, &input.options);
     registration.apply(&mut run);
     run.run_id = Some(run_id);
     let log_part = LogPart::of(&log, &hash, input.path.as_path())?;
     let mut report = writer.finish(&run, &log_part)?;
     let before = input.defects.into_iter().chain(log.defects().into_iter().map(|d| d.to_string()));
     report.defects.splice(0..0, before);
+    report.defects.extend(super::make::missing(&log));
     Ok(report)
 }
 
@@ -123,9 +127,11 @@ pub(crate) fn download(
         None => record.header.trajectory_count.unwrap_or_default(),
     };
     progress.items("writing", count);
+    let sums = Mutex::new(Registration::default());
     each_document(store, run, selection, |document| {
         let result = writer.bring(document, None, || logs.read(document).map(SampleJson::Stream));
         progress.advance(1);
+        sums.lock().unwrap_or_else(PoisonError::into_inner).add(document, None);
         match result {
             Ok(()) => Ok(()),
             Err(trouble) => writer.failed(trouble),
@@ -133,7 +139,10 @@ pub(crate) fn download(
     })?;
     let mut header = record.header.clone();
     if selection.trajectories.is_some() {
-        header.trajectory_count = Some(count);
+        // The settings are not in the documents; the run's stay.
+        let settings = header.control_settings.take();
+        sums.into_inner().unwrap_or_else(PoisonError::into_inner).apply(&mut header);
+        header.control_settings = settings;
     }
     let log_part = LogPart::of(logs.log()?, &record.log.hash, &record.log.path)?;
     writer.finish(&header, &log_part)
@@ -233,7 +242,9 @@ impl StoredLog {
     fn open(record: &RunRecord) -> Result<Self, CliError> {
         let path = record.log.path.clone();
         let source = FileSource::open(&path).map_err(|e| {
-            CliError::io("open the stored log", &path, &e).hint("ct store check tells what the store lacks")
+            CliError::data(format!("failed to open the stored log {}", path.display()))
+                .because(&e)
+                .hint("ct store check tells what the store lacks; making the log again heals it")
         })?;
         Ok(Self {
             path,
@@ -419,23 +430,44 @@ struct Trouble {
 struct FolderWriter {
     folder: PathBuf,
     report: Mutex<FolderReport>,
+    /// Trajectories whose files are right now.
+    right: Mutex<BTreeSet<TrajectoryId>>,
+    /// Trajectories that the `run.json` found here lists.
+    previous: BTreeSet<TrajectoryId>,
+    overwrite: bool,
 }
 
 impl FolderWriter {
-    /// For a run. The folder may hold the same run, or anything that is no run.
+    /// For a run. The folder may hold the same run, or other files; another `run.json` is a conflict unless `overwrite`.
+    ///
+    /// From here on the folder says whose it is, also when the work does not come to its end.
     fn new(folder: &Path, run: &RunId, overwrite: bool) -> Result<Self, CliError> {
-        let writer = Self::plain(folder)?;
+        let mut writer = Self::plain(folder)?;
+        writer.overwrite = overwrite;
         let path = folder.join(RUN_FILE);
         let there = match fs::read(&path) {
-            Ok(bytes) => ct_log::json::parse(&bytes).ok(),
+            Ok(bytes) => Some(ct_log::json::parse(&bytes).unwrap_or_default()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(CliError::io("read", &path, &e)),
         };
-        let other = there.as_ref().and_then(|value| value.get("run_id")).and_then(Value::as_str);
-        if let Some(other) = other.filter(|other| *other != run.as_str() && !overwrite) {
-            return Err(CliError::conflict(format!("{} holds another run: {other:?}", folder.display()))
-                .hint("choose another folder, or let its files be replaced with --overwrite"));
+        let owner = there.as_ref().map(|value| value.get("run_id").and_then(Value::as_str));
+        match owner {
+            Some(Some(owner)) if owner == run.as_str() => {}
+            Some(other) if !overwrite => {
+                let what = other
+                    .map_or_else(|| format!("another {RUN_FILE}"), |run| format!("another run: {run:?}"));
+                return Err(CliError::conflict(format!("{} holds {what}", folder.display()))
+                    .hint("choose another folder, or let its files be replaced with --overwrite"));
+            }
+            _ => {
+                let mark = json!({"run_id": run, "complete": false}).to_string();
+                write_whole(&path, |file| file.write_all(mark.as_bytes()))
+                    .map_err(|e| CliError::io("write", &path, &e))?;
+            }
         }
+        let listed = there.as_ref().and_then(|value| value.get(IDS_KEY)).and_then(Value::as_array);
+        let ids = listed.into_iter().flatten().filter_map(Value::as_str);
+        writer.previous = ids.filter_map(|id| TrajectoryId::new(id).ok()).collect();
         Ok(writer)
     }
 
@@ -443,7 +475,13 @@ impl FolderWriter {
     fn plain(folder: &Path) -> Result<Self, CliError> {
         fs::create_dir_all(folder).map_err(|e| CliError::io("make the folder", folder, &e))?;
         remove_leftovers(folder);
-        Ok(Self { folder: folder.to_owned(), report: Mutex::default() })
+        Ok(Self {
+            folder: folder.to_owned(),
+            report: Mutex::default(),
+            right: Mutex::default(),
+            previous: BTreeSet::new(),
+            overwrite: false,
+        })
     }
 
     fn count(&self, f: impl FnOnce(&mut FolderReport)) {
@@ -494,6 +532,9 @@ impl FolderWriter {
             self.count(|report| if there { report.repaired += 1 } else { report.written += 1 });
             Ok(())
         })();
+        if result.is_ok() {
+            self.right.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+        }
         result.map_err(|e: io::Error| Trouble {
             id: id.to_string(),
             reason: e.to_string(),
@@ -502,12 +543,25 @@ impl FolderWriter {
         })
     }
 
-    /// Writes `run.json`, unless it is right, and says what was done.
+    /// Writes `run.json`, unless it is right, and says what was done. With `overwrite`, files that the former `run.json`
+    /// lists and this one does not are removed.
     fn finish(self, run: &RunHeader, log: &LogPart) -> Result<FolderReport, CliError> {
         let path = self.folder.join(RUN_FILE);
-        let text = run_file(run, log)?;
+        let right = self.right.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = run_file(run, log, &right)?;
         if fs::read(&path).ok().as_deref() != Some(&text) {
             write_whole(&path, |file| file.write_all(&text)).map_err(|e| CliError::io("write", &path, &e))?;
+        }
+        if self.overwrite {
+            for id in self.previous.difference(&right) {
+                let stale = self.folder.join(format!("{id}.json"));
+                match fs::remove_file(&stale) {
+                    Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                        return Err(CliError::io("remove", &stale, &e));
+                    }
+                    _ => {}
+                }
+            }
         }
         Ok(self.report())
     }
@@ -695,10 +749,11 @@ impl LogPart {
     }
 }
 
-/// The text of `run.json`: the run's header, and under `eval_log` the log's header and reductions as they were written.
-fn run_file(run: &RunHeader, log: &LogPart) -> Result<Vec<u8>, CliError> {
+/// The text of `run.json`: the run's header, the trajectories in the folder, and under `eval_log` the log's header and reductions as they were written.
+fn run_file(run: &RunHeader, log: &LogPart, ids: &BTreeSet<TrajectoryId>) -> Result<Vec<u8>, CliError> {
     let internal = |e: serde_json::Error| CliError::internal(e.to_string());
     let mut text = serde_json::to_vec_pretty(run).map_err(internal)?;
+    splice(&mut text, IDS_KEY, &serde_json::to_vec(ids).map_err(internal)?);
     splice(&mut text, "eval_log", &{
         let mut about = serde_json::to_vec(&log.about).map_err(internal)?;
         splice(&mut about, "header", &log.header);

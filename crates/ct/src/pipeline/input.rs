@@ -19,18 +19,31 @@ pub(super) struct Input {
     pub(super) format: LogFormat,
     /// What was lost on the way.
     pub(super) defects: Vec<String>,
+    /// What the user asks for; for a folder also what its `run.json` says apart from the log.
+    pub(super) options: MakeOptions,
     /// Holds a temporary log for as long as it is needed.
     _folder: Option<TempDir>,
 }
 
 impl Input {
     pub(super) fn open(source: &Path, options: &MakeOptions, progress: &Progress) -> Result<Self, CliError> {
-        let mut input =
-            Self { path: source.to_owned(), format: LogFormat::Eval, defects: Vec::new(), _folder: None };
+        let mut input = Self {
+            path: source.to_owned(),
+            format: LogFormat::Eval,
+            defects: Vec::new(),
+            options: options.clone(),
+            _folder: None,
+        };
         if source.is_dir() {
             let folder = temporary_folder()?;
             let path = folder.path().join("assembled.eval");
-            input.defects = assemble::assemble(source, &path, progress)?;
+            let assembled = assemble::assemble(source, &path, progress)?;
+            input.defects = assembled.defects;
+            let (said, options) = (assembled.said, &mut input.options);
+            options.run_name = options.run_name.take().or(said.name);
+            options.policy = options.policy.take().or(said.policy);
+            options.task_set = options.task_set.take().or(said.task_set);
+            options.tags.extend(said.tags);
             input.path = path;
             input._folder = Some(folder);
         }
@@ -50,7 +63,7 @@ impl Input {
     }
 }
 
-fn temporary_folder() -> Result<TempDir, CliError> {
+pub(super) fn temporary_folder() -> Result<TempDir, CliError> {
     tempfile::Builder::new()
         .prefix("ct-")
         .tempdir()

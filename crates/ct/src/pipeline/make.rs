@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use ct_log::LogError;
+use ct_log::{Log, LogError};
 use ct_model::convert::{
     HeaderFacts, Registration, RunOptions, TrajectoryIds, convert_log, run_header, run_id_of,
 };
@@ -27,7 +27,7 @@ pub(crate) fn make_run(
     let input = Input::open(source, options, progress)?;
     let prices = input::prices(options.prices.as_deref())?;
     for ids in [Ids::ByEval, Ids::ByLog] {
-        if let Some(made) = attempt(store, source, &input, prices.as_ref(), options, ids, progress)? {
+        if let Some(made) = attempt(store, source, &input, prices.as_ref(), ids, progress)? {
             return Ok(made);
         }
     }
@@ -49,18 +49,18 @@ fn attempt(
     source: &Path,
     input: &Input,
     prices: Option<&PriceTable>,
-    options: &MakeOptions,
     derive: Ids,
     progress: &Progress,
 ) -> Result<Option<Made>, CliError> {
+    let options = &input.options;
     // The copy in the store is what is converted, so that hash, documents and kept bytes agree whatever happens to the
     // file meanwhile.
     let mut ingest = store.begin_ingest()?;
     let staged = stage(&mut ingest, input, progress)?;
     if let Some(known) = ingest.known(&staged.hash)?
-        && (known.revision.is_none() || options.other_bytes != OtherBytes::Replace)
+        && (known.revision.is_none() || options.other_bytes == OtherBytes::Refuse)
     {
-        return already_there(store, known, input.defects.clone()).map(Some);
+        return already_there(store, known, options, input.defects.clone()).map(Some);
     }
 
     let log = input::open(&staged.path)?;
@@ -72,7 +72,13 @@ fn attempt(
     };
     let mode = match (same_eval.first(), options.other_bytes) {
         (None, _) | (_, OtherBytes::AsNew) => CommitMode::New,
-        (_, OtherBytes::Refuse) => return Ok(Some(Made::SameEval { runs: same_eval })),
+        (_, OtherBytes::Refuse) => {
+            // Another process may have made the run of these very bytes meanwhile.
+            return match ingest.known(&staged.hash)? {
+                Some(known) => already_there(store, known, options, input.defects.clone()).map(Some),
+                None => Ok(Some(Made::SameEval { runs: same_eval })),
+            };
+        }
         (Some(run), OtherBytes::Replace) if same_eval.len() == 1 => CommitMode::Replace(run.clone()),
         (Some(_), OtherBytes::Replace) => return Err(several(&same_eval)),
     };
@@ -106,7 +112,14 @@ fn attempt(
         ingest.push(&converted.document)?;
         Ok(())
     })?;
-    defects.splice(0..0, log.defects().iter().map(ToString::to_string));
+    let found = log.defects();
+    if registration.trajectory_count() == 0 && !defects.is_empty() && header.inferred && facts.task.is_none()
+    {
+        return Err(CliError::data(format!("nothing in {} can be read", source.display()))
+            .because(&Unreadable(defects.swap_remove(0))));
+    }
+    defects.splice(0..0, found.iter().map(ToString::to_string));
+    defects.extend(missing(&log));
 
     let mut header = run_header(&facts, &RunOptions::default());
     registration.apply(&mut header);
@@ -130,8 +143,11 @@ fn attempt(
         Ok(Committed::Created(run)) => (MadeStatus::Created, run),
         Ok(Committed::Replaced { run, .. }) => (MadeStatus::Replaced, run),
         Ok(Committed::AlreadyThere(run)) => (MadeStatus::Unchanged, run),
-        Err(StoreError::Conflict(Conflict::TrajectoryTaken { .. }))
-            if derive == Ids::ByEval && options.other_bytes == OtherBytes::AsNew =>
+        // Another eval may have recorded the same ids: then this run gets its own.
+        Err(StoreError::Conflict(Conflict::TrajectoryTaken { held_by, .. }))
+            if derive == Ids::ByEval
+                && (options.other_bytes == OtherBytes::AsNew
+                    || store.run(&held_by)?.eval_id != facts.eval_id) =>
         {
             return Ok(None);
         }
@@ -172,17 +188,55 @@ fn stage(ingest: &mut Ingest<'_>, input: &Input, progress: &Progress) -> Result<
     })?)
 }
 
-/// The same bytes are the same run; a deleted one comes back.
-fn already_there(store: &Store, known: KnownRun, mut defects: Vec<String>) -> Result<Made, CliError> {
+/// The first of the reasons why a log cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unreadable(String);
+
+/// Samples that the log's summaries know and the log does not hold.
+pub(super) fn missing(log: &Log) -> Vec<String> {
+    match log.missing_samples() {
+        Ok(lost) => lost
+            .iter()
+            .map(|(id, epoch)| format!("sample {id:?}, epoch {epoch}, is missing, though it has a summary"))
+            .collect(),
+        Err(e) => vec![CliError::data("the summaries are damaged").because(&e).reason()],
+    }
+}
+
+/// The same bytes are the same run; a deleted one comes back. What the user says about it is taken in.
+fn already_there(
+    store: &Store,
+    known: KnownRun,
+    options: &MakeOptions,
+    mut defects: Vec<String>,
+) -> Result<Made, CliError> {
     if known.deleted {
         store.restore_run(&known.run_id)?;
     }
+    let mut edited = false;
     if let Some(revision) = known.revision {
-        defects.push(format!("these bytes are revision {revision} of the run, not its current log"));
+        defects.push(format!(
+            "these bytes are revision {revision} of the run, not its current log; --replace makes them that again"
+        ));
+    } else {
+        let edit = edit(options);
+        edited = edit != RunEdit::default();
+        if edited {
+            store.edit_run(&known.run_id, &edit)?;
+        }
+    }
+    if options.prices.is_some() {
+        defects
+            .push("the run was there already: its costs stay as they are, --prices was not used".to_owned());
     }
     let record = store.run(&known.run_id)?;
     Ok(Made::Run(MadeRun {
-        status: if known.deleted { MadeStatus::Restored } else { MadeStatus::Unchanged },
+        status: match (known.deleted, edited) {
+            (true, _) => MadeStatus::Restored,
+            (_, true) => MadeStatus::Edited,
+            _ => MadeStatus::Unchanged,
+        },
         run_id: known.run_id,
         name: record.header.name,
         trajectories: record.header.trajectory_count.unwrap_or_default(),

@@ -50,6 +50,8 @@ pub(crate) enum MadeStatus {
     Created,
     /// The same bytes were there.
     Unchanged,
+    /// The same bytes were there, and what the user said about the run was taken in.
+    Edited,
     /// The same bytes were there, in a run that was deleted; it is back.
     Restored,
     /// The log of an existing run was replaced.

@@ -189,7 +189,9 @@ fn on_a_small_disk() {
     for command in ["runs download-trajs $RUN -o", "runs make a.eval --save-dir"] {
         let said = run_there(&format!(
             r#""$1" {command} disk/out 2>&1; echo "code $?"
-            for file in $(ls -A disk/out); do cmp -s disk/out/$file whole/$file && echo right || echo "wrong $file"; done
+            for file in $(ls -A disk/out); do
+                [ $file = run.json ] && grep -q '"complete":false' disk/out/$file && continue
+                cmp -s disk/out/$file whole/$file && echo right || echo "wrong $file"; done
             mount -o remount,size=10m disk; "$1" {command} disk/out 2>&1; echo "code $?"
             diff -r -x run.json disk/out whole && echo same"#
         ));

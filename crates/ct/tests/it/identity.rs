@@ -43,11 +43,16 @@ fn the_same_bytes_are_the_same_run_under_any_name() {
     assert_eq!(run, hash(&home, "a.eval")[..32]);
     home.log("control-tower/ct-11.eval", "elsewhere/other name.eval");
     let before = home.json(&["runs", "info", &run, "--format", "json"]);
-    for options in [&[][..], &["--replace"], &["--as-new"], &["--run-name", "other", "--tag", "t"]] {
+    for options in [&[][..], &["--replace"], &["--as-new"]] {
         let made = make(&home, &[&["elsewhere/other name.eval"], options].concat());
         assert_eq!((&made["status"], &made["run_id"]), (&json!("unchanged"), &json!(run)), "{options:?}");
         assert_eq!(home.json(&["runs", "info", &run, "--format", "json"]), before, "{options:?}");
     }
+    // What is said about a run that is there is said about it.
+    let made = make(&home, &["elsewhere/other name.eval", "--run-name", "other", "--tag", "t"]);
+    assert_eq!((&made["status"], &made["run_id"]), (&json!("edited"), &json!(run)));
+    let after = home.json(&["runs", "info", &run, "--format", "json"]);
+    assert_eq!((&after["name"], &after["tags"]), (&json!("other"), &json!(["synthetic", "attack", "t"])));
     assert_eq!(sound_runs(&home).len(), 1);
     collect(&home, 1);
 }

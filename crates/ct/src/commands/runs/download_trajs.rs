@@ -42,7 +42,7 @@ pub(crate) struct DownloadTrajsArgs {
     /// The folder to write to [default: ./<run id>; without a run ./trajectories]
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Write over files that hold something else
+    /// Write into a folder that holds another run, or another run.json; its trajectory files are removed
     #[arg(long)]
     overwrite: bool,
     /// How to print what was written: table or json

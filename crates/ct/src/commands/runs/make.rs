@@ -109,6 +109,7 @@ struct Outcome {
 enum Status {
     Created,
     Unchanged,
+    Edited,
     Restored,
     Replaced,
     Saved,
@@ -121,6 +122,7 @@ impl Status {
         match self {
             Self::Created => "created",
             Self::Unchanged => "unchanged",
+            Self::Edited => "edited",
             Self::Restored => "restored",
             Self::Replaced => "replaced",
             Self::Saved => "saved",
@@ -138,6 +140,13 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
     if arguments.output.save_path.is_some() && sources.len() > 1 {
         return Err(CliError::usage(format!("--save-path takes one log, and {} were given", sources.len()))
             .hint("write several with --save-dir, or run once for each"));
+    }
+    if let Some(path) = &arguments.output.save_path {
+        let ending = path.extension().unwrap_or_default();
+        if ending != "eval" && ending != "json" {
+            return Err(CliError::usage(format!("{} ends in neither .eval nor .json", path.display()))
+                .hint("the ending of --save-path says which of the two forms of log to write"));
+        }
     }
     let options = MakeOptions {
         run_name: arguments.header.run_name,
@@ -229,6 +238,7 @@ impl Work<'_> {
                     outcome.status = match run.status {
                         MadeStatus::Created => Status::Created,
                         MadeStatus::Unchanged => Status::Unchanged,
+                        MadeStatus::Edited => Status::Edited,
                         MadeStatus::Restored => Status::Restored,
                         MadeStatus::Replaced => Status::Replaced,
                     };
@@ -408,6 +418,9 @@ fn print_table(printer: &Printer, outcomes: &[Outcome]) -> Result<(), CliError> 
                 MadeStatus::Created => format!("made run {}: {name}, {trajectories}\n", run.run_id),
                 MadeStatus::Unchanged => {
                     format!("already there: run {}: {name}, {trajectories}\n", run.run_id)
+                }
+                MadeStatus::Edited => {
+                    format!("already there, and edited: run {}: {name}, {trajectories}\n", run.run_id)
                 }
                 MadeStatus::Restored => format!("brought back run {}: {name}, {trajectories}\n", run.run_id),
                 MadeStatus::Replaced => {

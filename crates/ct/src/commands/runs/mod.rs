@@ -19,6 +19,14 @@ use clap::Subcommand;
 use super::Context;
 use crate::error::CliError;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  ct runs make logs/my-eval.eval                  Make a run of a log
+  ct runs list --tag baseline                     Find it again
+  ct runs info 3fa94c1b                           Everything about it
+  ct runs sample 3fa94c1b 10 10 _ --stratified    Draw trajectories
+  ct runs download-trajs 3fa94c1b                 Get them as files";
+
 /// Make, list, inspect, sample, download and edit runs. The help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 32;
 const LOGS: &str = "logs";
 /// The file that makes a folder a run folder.
 pub(super) const RUN_FILE: &str = "run.json";
-/// How much of a dated JSON file is looked at to tell whether it is a log.
+/// How much of a JSON file is looked at to tell whether it is a log.
 const HEAD_BYTES: u64 = 4096;
 
 /// One log to make a run of, or a word that led to none.
@@ -131,7 +131,7 @@ impl Found {
             self.add_trouble(
                 folder,
                 CliError::not_found(format!("no eval logs in {}", folder.display()))
-                    .hint("logs are *.eval files, and JSON files whose name begins with a date and time"),
+                    .hint("logs are *.eval files, and *.json files that begin as a log does"),
             );
         }
     }
@@ -161,26 +161,17 @@ impl Found {
             // Links to files are followed, links to folders are not: they may lead back here.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.walk(&path, depth + 1, json, printer);
-            } else if name.ends_with(".eval") || (is_dated_json(&name) && looks_like_log(&path)) {
+            } else if name.ends_with(".eval") || (name.ends_with(".json") && looks_like_log(&path)) {
                 self.add_file(&path);
             } else {
                 *json |= depth == 0 && name.ends_with(".json");
-                printer.detail(&format!("left out {}: not an eval log by its name", path.display()));
+                printer.detail(&format!(
+                    "left out {}: not an eval log by its name or its beginning",
+                    path.display()
+                ));
             }
         }
     }
-}
-
-/// `2026-11-30T08-38-53….json`, as Inspect names its logs.
-fn is_dated_json(name: &str) -> bool {
-    const SHAPE: &[u8] = b"0000-00-00T00-00-00";
-    name.ends_with(".json")
-        && name.len() > SHAPE.len()
-        && name.bytes().zip(SHAPE).all(|(byte, shape)| match shape {
-            b'0' => byte.is_ascii_digit(),
-            b'-' => byte == b'-' || byte == b':',
-            _ => byte == *shape,
-        })
 }
 
 /// Whether a JSON file begins as a log does: an object whose first key is one of a header.
@@ -450,17 +441,17 @@ mod tests {
     }
 
     #[test]
-    fn dated_names() {
-        assert!(is_dated_json("2026-11-30T08-38-53-00-00_basic-task_x.json"));
-        assert!(is_dated_json("2026-11-30T08:38:53+00:00_basic-task_x.json"));
-        for name in [
-            "2026-11-30T08-38-53.eval",
-            "logs.json",
-            "2026-11-30.json",
-            "x2026-11-30T08-38-53.json",
-            "a-b.json",
-        ] {
-            assert!(!is_dated_json(name), "{name}");
+    fn json_logs_are_told_by_their_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        let is_log = |text: &str| {
+            fs::write(&path, text).unwrap();
+            looks_like_log(&path)
+        };
+        assert!(is_log("{\n  \"version\": 2,"));
+        assert!(is_log("{\"status\":\"started\""));
+        for other in ["", "[]", "{\"metadata\": {}}", "{\"run_id\": \"x\"}", "\"version\"", "{\"file\": 1}"] {
+            assert!(!is_log(other), "{other}");
         }
     }
 

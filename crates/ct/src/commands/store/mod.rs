@@ -8,6 +8,11 @@ use clap::Subcommand;
 use super::Context;
 use crate::error::CliError;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  ct store check                                  Verify every log and reference
+  ct store gc --dry-run                           What could go, in bytes";
+
 /// Check and clean the store. The help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
