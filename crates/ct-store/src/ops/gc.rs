@@ -16,7 +16,7 @@ fn refuse_after_a_loss(store: &Store, no_runs: bool) -> Result<()> {
     if no_runs {
         let logs = store.logs().list()?.iter().filter(|file| file.key.is_some()).count();
         if logs > ORPHANS_MAX {
-            return Err(StoreError::invalid(lost(store, logs)));
+            return Err(StoreError::Corrupt { what: "the database".to_owned(), detail: lost(store, logs) });
         }
     }
     Ok(())
@@ -25,7 +25,7 @@ fn refuse_after_a_loss(store: &Store, no_runs: bool) -> Result<()> {
 /// Says that the database seems lost, and how to get it back.
 pub(super) fn lost(store: &Store, logs: usize) -> String {
     format!(
-        "the database knows no run, but {logs} logs are kept: it seems to be lost; `ct runs make {}` makes their runs again",
+        "it knows no run, but {logs} logs are kept; `ct runs make {}` makes their runs again",
         store.data_dir().join("logs").display()
     )
 }

@@ -9,6 +9,7 @@ mod completions;
 mod download;
 mod edit;
 #[cfg(target_os = "linux")]
+mod folders;
 mod full_disk;
 mod help;
 mod identity;
