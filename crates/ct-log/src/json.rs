@@ -698,6 +698,19 @@ impl<R: Read> Reader<R> {
     }
 }
 
+impl Reader<std::io::Empty> {
+    /// Walks a document that lies in memory, without copying it.
+    pub fn of_bytes(bytes: Vec<u8>) -> Self {
+        let end = bytes.len();
+        Self { window: bytes, end, ..Self::with_window(std::io::empty(), 0) }
+    }
+
+    /// Gives back the document.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.window
+    }
+}
+
 /// A number as Python reads it: `None` when it is none. Too large ones are infinite.
 fn parse_number(raw: &[u8]) -> Option<f64> {
     match raw {
@@ -1016,6 +1029,19 @@ mod tests {
             .unwrap();
         reader.end().unwrap();
         assert_eq!(keys, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_document_in_memory_comes_back_as_it_was() {
+        for raw in ["", "[1, {\"a\": \"b\"}] ", "[1"] {
+            let mut reader = Reader::of_bytes(raw.as_bytes().to_vec());
+            let walked = reader.skip().and_then(|()| reader.end());
+            assert_eq!(walked.is_ok(), raw.ends_with(' '), "{raw}");
+            assert_eq!(reader.offset(), raw.len() as u64);
+        }
+        let mut reader = Reader::of_bytes(b"[1]".to_vec());
+        reader.skip().unwrap();
+        assert_eq!(reader.into_bytes(), b"[1]");
     }
 
     #[test]

@@ -31,21 +31,20 @@ pub fn convert_sample(
     header: &HeaderFacts,
     prices: Option<&PriceTable>,
 ) -> Result<Converted, LogError> {
-    let mut reader = log.read_sample(sample)?;
+    let mut reader = Reader::new(log.read_sample(sample)?);
     let mut converted = convert_json(&mut reader, &sample.member_name(), header, prices)?;
-    converted.document.eval_sample_range = sample_range(sample, &reader);
+    converted.document.eval_sample_range = sample_range(sample, &reader.into_source());
     Ok(converted)
 }
 
 /// Makes the document of a sample's JSON, without its range. `name` is for messages.
-pub fn convert_json(
-    json: impl Read,
+pub fn convert_json<R: Read>(
+    reader: &mut Reader<R>,
     name: &str,
     header: &HeaderFacts,
     prices: Option<&PriceTable>,
 ) -> Result<Converted, LogError> {
-    let mut reader = Reader::new(json);
-    let facts = SampleFacts::read(&mut reader)
+    let facts = SampleFacts::read(reader)
         .and_then(|facts| reader.end().map(|()| facts))
         .map_err(|e| LogError::json(name, e))?;
     let document = trajectory_document(header, &facts, prices);

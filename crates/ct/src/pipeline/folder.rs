@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use ct_log::archive::EntryReader;
+use ct_log::json::Reader;
 use ct_log::source::{FileSource, Source};
 use ct_log::{Limits, Log, LogError, SampleEntry, StoredRange};
 use ct_model::convert::{
@@ -63,6 +64,8 @@ pub(crate) fn save_dir(
 
     let mut registration = Registration::default();
     let ids = Turns::new(TrajectoryIds::new(&facts, hash.as_str()));
+    // Buffers go from sample to sample, at most one a thread.
+    let spare = Mutex::new(Vec::new());
     progress.items("writing", samples.len() as u64);
     in_order(
         samples.len(),
@@ -70,7 +73,8 @@ pub(crate) fn save_dir(
         |index| {
             let sample = &samples[index];
             let turn = ids.turn(index);
-            let read = ReadSample::new(&log, sample, &facts, prices.as_ref());
+            let buffer = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+            let read = ReadSample::new(&log, sample, &facts, prices.as_ref(), buffer);
             let mut read = match read {
                 Ok(read) => read,
                 Err(LogError::Io(e)) => {
@@ -82,11 +86,9 @@ pub(crate) fn save_dir(
                 }
             };
             finish_document(&mut read.document, &run_id, turn.take(|ids| ids.assign(&read.facts)));
-            let document = &read.document;
-            let size = read.size_bytes;
-            writer
-                .bring(document, size, || read.open(&log, sample))
-                .map(|()| Some((read.document.clone(), read.facts.control_setting().map(str::to_owned))))
+            writer.bring(&read.document, read.size_bytes, || read.open(&log, sample))?;
+            spare.lock().unwrap_or_else(PoisonError::into_inner).extend(read.held);
+            Ok(Some((read.document, read.facts.control_setting().map(str::to_owned))))
         },
         |_, result| {
             progress.advance(1);
@@ -328,11 +330,13 @@ struct ReadSample {
 }
 
 impl ReadSample {
+    /// Reads a sample; into `buffer` when it is small enough to be held.
     fn new(
         log: &Log,
         sample: &SampleEntry,
         header: &HeaderFacts,
         prices: Option<&PriceTable>,
+        mut buffer: Vec<u8>,
     ) -> Result<Self, LogError> {
         let reader = log.read_sample(sample)?;
         let size_bytes = reader.stored_range().map(|range| range.uncompressed_size);
@@ -340,11 +344,18 @@ impl ReadSample {
             let converted = convert_sample(log, sample, header, prices)?;
             return Ok(Self { facts: converted.facts, document: converted.document, held: None, size_bytes });
         };
-        let mut tee = Tee { inner: reader, kept: Vec::with_capacity(size as usize) };
-        let converted = convert_json(&mut tee, &sample.member_name(), header, prices)?;
+        let mut reader = reader;
+        buffer.resize(size as usize, 0);
+        // Beyond the declared size there is the end, where the CRC is checked, or an error.
+        reader
+            .read_exact(&mut buffer)
+            .and_then(|()| reader.read(&mut [0]))
+            .map_err(|e| LogError::json(sample.member_name(), e.into()))?;
+        let mut json = Reader::of_bytes(buffer);
+        let converted = convert_json(&mut json, &sample.member_name(), header, prices)?;
         let mut document = converted.document;
-        document.eval_sample_range = sample_range(sample, &tee.inner);
-        Ok(Self { facts: converted.facts, document, held: Some(tee.kept), size_bytes })
+        document.eval_sample_range = sample_range(sample, &reader);
+        Ok(Self { facts: converted.facts, document, held: Some(json.into_bytes()), size_bytes })
     }
 
     fn open(&self, log: &Log, sample: &SampleEntry) -> io::Result<SampleJson<'_>> {
@@ -352,20 +363,6 @@ impl ReadSample {
             Some(bytes) => SampleJson::Held(bytes),
             None => SampleJson::Stream(Box::new(log.read_sample(sample).map_err(io::Error::other)?)),
         })
-    }
-}
-
-/// Keeps what goes through.
-struct Tee<R> {
-    inner: R,
-    kept: Vec<u8>,
-}
-
-impl<R: Read> Read for Tee<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buffer)?;
-        self.kept.extend_from_slice(&buffer[..n]);
-        Ok(n)
     }
 }
 
