@@ -26,7 +26,16 @@ pub(crate) fn check(
     };
     let uses = store.meta().log_uses()?;
     check_logs(store, &uses, repair, progress, &mut report)?;
-    if uses.is_empty() {
+    // What is not referred to is a leftover only while no ingest is about to refer to it.
+    let lock = match lock {
+        Some(lock) => Some(lock),
+        None => match FilesLock::exclusive(store.data_dir()) {
+            Ok(lock) => Some(lock),
+            Err(StoreError::Busy { .. }) => None,
+            Err(error) => return Err(error),
+        },
+    };
+    if lock.is_some() && store.meta().log_uses()?.is_empty() {
         let logs = store.logs().list()?.iter().filter(|file| file.key.is_some()).count();
         if logs > gc::ORPHANS_MAX {
             report.findings.push(Finding {
@@ -41,16 +50,6 @@ pub(crate) fn check(
             return Ok(report);
         }
     }
-
-    // What is not referred to is a leftover only while no ingest is about to refer to it.
-    let lock = match lock {
-        Some(lock) => Some(lock),
-        None => match FilesLock::exclusive(store.data_dir()) {
-            Ok(lock) => Some(lock),
-            Err(StoreError::Busy { .. }) => None,
-            Err(error) => return Err(error),
-        },
-    };
     if lock.is_some() {
         check_leftovers(store, repair, &mut report.findings)?;
     }
