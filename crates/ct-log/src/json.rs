@@ -631,21 +631,26 @@ impl<R: Read> Reader<R> {
 
     /// The first `chars_max` characters of the next value if it is a string; any other value is skipped.
     pub fn text(&mut self, chars_max: usize) -> Result<Option<Text>, JsonError> {
+        let mut text = String::new();
+        Ok(self.text_into(chars_max, &mut text)?.map(|cut| Text { text, cut }))
+    }
+
+    /// As [`Reader::text`], appended to `out`: says whether the string went on, and `None` for any other value.
+    pub fn text_into(&mut self, chars_max: usize, out: &mut String) -> Result<Option<bool>, JsonError> {
         if self.peek()? != Kind::String {
             self.skip()?;
             return Ok(None);
         }
-        let mut text = String::new();
-        if let Some(cut) = self.plain(chars_max, &mut text) {
+        if let Some(cut) = self.plain(chars_max, out) {
             if cut {
                 self.skip_rest_of_string()?;
             }
-            return Ok(Some(Text { text, cut }));
+            return Ok(Some(cut));
         }
         // One character takes at most two escapes of six bytes.
         let cut = self.string(chars_max.saturating_mul(12))?;
-        let rest = unescape(&self.scratch, chars_max, &mut text);
-        Ok(Some(Text { text, cut: cut || rest }))
+        let rest = unescape(&self.scratch, chars_max, out);
+        Ok(Some(cut || rest))
     }
 
     /// The next value if it is a number; any other is skipped.

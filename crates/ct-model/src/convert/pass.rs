@@ -81,10 +81,36 @@ struct OpenCall {
     output: Option<Head>,
 }
 
+/// The kinds of event that are told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum EventKind {
+    /// Not known yet.
+    #[default]
+    Unknown,
+    Model,
+    SpanBegin,
+    SpanEnd,
+    Step,
+    Other,
+}
+
+impl EventKind {
+    fn of(name: &str) -> Self {
+        match name {
+            "" => Self::Unknown,
+            "model" => Self::Model,
+            "span_begin" => Self::SpanBegin,
+            "span_end" => Self::SpanEnd,
+            "step" => Self::Step,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// Parts of an event.
 #[derive(Default)]
 struct Event {
-    kind: Option<String>,
+    kind: EventKind,
     kind_of_type: Option<String>,
     id: Option<String>,
     name: Option<String>,
@@ -140,6 +166,8 @@ pub(super) struct Pass {
     unpriced_calls: usize,
     /// Scorers at work: span id, name, begin.
     scorers: Vec<(String, String, i64)>,
+    /// For texts that are looked at and not kept.
+    buffer: String,
 }
 
 impl Pass {
@@ -203,8 +231,8 @@ impl Pass {
                 let kind = object(&limit).map_or_else(|| text(&limit), |limit| get_text(limit, "type"));
                 self.facts.limit = kind.map(str::to_owned);
             }
-            "started_at" => self.facts.started_at_ms = time(r)?,
-            "completed_at" => self.facts.completed_at_ms = time(r)?,
+            "started_at" => self.facts.started_at_ms = time(r, &mut self.buffer)?,
+            "completed_at" => self.facts.completed_at_ms = time(r, &mut self.buffer)?,
             "total_time" => self.facts.total_time = number(&self.small(r, key, FIELD_BYTES_MAX)?),
             "working_time" => self.facts.working_time = number(&self.small(r, key, FIELD_BYTES_MAX)?),
             "messages" => {
@@ -431,10 +459,17 @@ impl Pass {
         let mut event = Event::default();
         r.fields(&EVENT_FIELDS, |key, r| {
             // Writers put the kind first. Once it is known, what other kinds are asked for is passed over.
-            let of_span = || matches!(event.kind.as_deref(), None | Some("span_begin" | "span_end" | "step"));
-            let of_model = || matches!(event.kind.as_deref(), None | Some("model"));
+            use EventKind::{Model, SpanBegin, SpanEnd, Step, Unknown};
+            let kind = event.kind;
+            let of_span = || matches!(kind, Unknown | SpanBegin | SpanEnd | Step);
+            let of_model = || matches!(kind, Unknown | Model);
             match key {
-                "event" => event.kind = short_text(r, NAME_CHARS_MAX)?,
+                "event" if r.peek()? == Kind::String => {
+                    self.buffer.clear();
+                    r.text_into(NAME_CHARS_MAX, &mut self.buffer)?;
+                    event.kind = EventKind::of(&self.buffer);
+                }
+                "event" => event.kind = EventKind::of(&short_text(r, NAME_CHARS_MAX)?.unwrap_or_default()),
                 "type" | "id" | "name" | "action" if !of_span() => {}
                 "model" | "role" | "cache" | "output" if !of_model() => {}
                 "type" => event.kind_of_type = short_text(r, NAME_CHARS_MAX)?,
@@ -444,8 +479,8 @@ impl Pass {
                 "model" => event.model = short_text(r, NAME_CHARS_MAX)?,
                 "role" => event.role = short_text(r, NAME_CHARS_MAX)?,
                 "cache" => event.cached = short_text(r, NAME_CHARS_MAX)?.as_deref() == Some("read"),
-                "timestamp" => event.began_ms = time(r)?,
-                "completed" => event.ended_ms = time(r)?,
+                "timestamp" => event.began_ms = time(r, &mut self.buffer)?,
+                "completed" => event.ended_ms = time(r, &mut self.buffer)?,
                 "output" => r.fields(&["usage"], |_, r| {
                     if r.peek()? == Kind::Object {
                         event.usage = Some(usage(r)?);
@@ -465,21 +500,21 @@ impl Pass {
             self.facts.first_event_ms = Some(self.facts.first_event_ms.map_or(at, |first| first.min(at)));
             self.facts.last_event_ms = Some(self.facts.last_event_ms.map_or(at, |last| last.max(at)));
         }
-        match event.kind.as_deref() {
-            Some("model") => self.model_call(event),
-            Some("span_begin") => {
+        match event.kind {
+            EventKind::Model => self.model_call(event),
+            EventKind::SpanBegin => {
                 if let (Some("scorer"), Some(id), Some(name), Some(at)) =
                     (event.kind_of_type.as_deref(), event.id, event.name, event.began_ms)
                 {
                     self.scorer_began(id, name, at);
                 }
             }
-            Some("span_end") => {
+            EventKind::SpanEnd => {
                 if let (Some(id), Some(at)) = (event.id, event.began_ms) {
                     self.scorer_ended(&id, at);
                 }
             }
-            Some("step") if event.kind_of_type.as_deref() == Some("scorer") => {
+            EventKind::Step if event.kind_of_type.as_deref() == Some("scorer") => {
                 match (event.action.as_deref(), event.name, event.began_ms) {
                     (Some("begin"), Some(name), Some(at)) => self.scorer_began(name.clone(), name, at),
                     (Some("end"), Some(name), Some(at)) => self.scorer_ended(&name, at),
@@ -599,10 +634,16 @@ fn short_text<R: Read>(r: &mut Reader<R>, chars_max: usize) -> Result<Option<Str
     Ok(first.filter(|text| !text.is_empty()))
 }
 
-/// Milliseconds of a time.
-fn time<R: Read>(r: &mut Reader<R>) -> Result<Option<i64>, JsonError> {
+/// Milliseconds of a time. `buffer` is any string that may be used.
+fn time<R: Read>(r: &mut Reader<R>, buffer: &mut String) -> Result<Option<i64>, JsonError> {
     // No spelling of a time is longer.
-    Ok(short_text(r, 64)?.and_then(|text| time_ms(&text)))
+    const TIME_CHARS: usize = 64;
+    if r.peek()? != Kind::String {
+        return Ok(short_text(r, TIME_CHARS)?.and_then(|text| time_ms(&text)));
+    }
+    buffer.clear();
+    r.text_into(TIME_CHARS, buffer)?;
+    Ok(time_ms(buffer))
 }
 
 fn whole_number(value: &Value) -> Option<u64> {
