@@ -661,9 +661,12 @@ impl<R: Read> Reader<R> {
         }
         let at = self.offset();
         let window = &self.window[self.start..self.end];
-        let number = match window.iter().position(|b| ends_scalar(*b)) {
+        let number = match window.iter().position(|b| ends_scalar(*b) || CLASS[usize::from(*b)] != PLAIN) {
             Some(n) => {
                 self.start += n;
+                if !ends_scalar(self.window[self.start]) {
+                    return self.syntax("a number or a literal");
+                }
                 parse_number(&self.window[self.start - n..self.start])
             }
             None => {
@@ -1034,6 +1037,17 @@ mod tests {
             .unwrap();
         reader.end().unwrap();
         assert_eq!(keys, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_bad_number_is_the_same_error_through_any_window() {
+        let raw = b"12&9\\u, 1";
+        let error = |mut reader: Reader<&[u8]>| format!("{:?}", reader.number().unwrap_err());
+        let expected = error(Reader::new(raw.as_slice()));
+        assert!(expected.contains("offset: 2"), "{expected}");
+        for window_bytes in 1..raw.len() {
+            assert_eq!(error(Reader::with_window(raw.as_slice(), window_bytes)), expected);
+        }
     }
 
     #[test]
