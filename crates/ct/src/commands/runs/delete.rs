@@ -1,6 +1,8 @@
 //! `ct runs delete`.
 
 use clap::Args;
+use ct_model::RunId;
+use ct_store::Store;
 use serde_json::json;
 
 use crate::commands::{Context, target};
@@ -25,27 +27,38 @@ pub(crate) struct DeleteArgs {
     format: Format,
 }
 
-/// Deletes the runs; all names are looked up before the first is deleted.
+/// Deletes the runs.
 pub(super) fn delete(arguments: &DeleteArgs, context: &Context) -> Result<(), CliError> {
+    each_run(&arguments.runs, arguments.format, context, |store, run| {
+        let changed = store.delete_run(run)?;
+        let said = if changed {
+            format!("deleted run {run}; bring it back with: ct runs restore {run}")
+        } else {
+            format!("run {run} was deleted already")
+        };
+        Ok((changed, said))
+    })
+}
+
+/// Does something to runs, deleted or not, and prints what changed; all names are looked up before the first is touched.
+pub(super) fn each_run(
+    names: &[String],
+    format: Format,
+    context: &Context,
+    work: impl Fn(&Store, &RunId) -> Result<(bool, String), CliError>,
+) -> Result<(), CliError> {
     let store = context.store()?;
-    let runs = arguments
-        .runs
-        .iter()
-        .map(|text| target::run_with_deleted(&store, text))
-        .collect::<Result<Vec<_>, _>>()?;
+    let runs =
+        names.iter().map(|text| target::run_with_deleted(&store, text)).collect::<Result<Vec<_>, _>>()?;
     let mut items = Vec::with_capacity(runs.len());
     for run in runs {
-        let changed = store.delete_run(&run)?;
-        if arguments.format == Format::Table {
-            context.printer.note(&if changed {
-                format!("deleted run {run}; bring it back with: ct runs restore {run}")
-            } else {
-                format!("run {run} was deleted already")
-            });
+        let (changed, said) = work(&store, &run)?;
+        if format == Format::Table {
+            context.printer.note(&said);
         }
         items.push(json!({"run_id": run, "changed": changed}));
     }
-    match arguments.format {
+    match format {
         Format::Table => Ok(()),
         Format::Json => context.printer.data(&output::pretty(&json!({"schema_version": 1, "items": items}))?),
     }

@@ -1,11 +1,11 @@
 //! `ct runs restore`.
 
 use clap::Args;
-use serde_json::json;
 
-use crate::commands::{Context, target};
+use super::delete::each_run;
+use crate::commands::Context;
 use crate::error::CliError;
-use crate::output::{self, Format};
+use crate::output::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,28 +24,11 @@ pub(crate) struct RestoreArgs {
     format: Format,
 }
 
-/// Restores the runs; all names are looked up before the first is restored.
+/// Restores the runs.
 pub(super) fn restore(arguments: &RestoreArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
-    let runs = arguments
-        .runs
-        .iter()
-        .map(|text| target::run_with_deleted(&store, text))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut items = Vec::with_capacity(runs.len());
-    for run in runs {
-        let changed = store.restore_run(&run)?;
-        if arguments.format == Format::Table {
-            context.printer.note(&if changed {
-                format!("restored run {run}")
-            } else {
-                format!("run {run} is not deleted")
-            });
-        }
-        items.push(json!({"run_id": run, "changed": changed}));
-    }
-    match arguments.format {
-        Format::Table => Ok(()),
-        Format::Json => context.printer.data(&output::pretty(&json!({"schema_version": 1, "items": items}))?),
-    }
+    each_run(&arguments.runs, arguments.format, context, |store, run| {
+        let changed = store.restore_run(run)?;
+        let said = if changed { format!("restored run {run}") } else { format!("run {run} is not deleted") };
+        Ok((changed, said))
+    })
 }
