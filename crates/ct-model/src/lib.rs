@@ -9,6 +9,7 @@ mod filter;
 mod id;
 mod price;
 mod query;
+mod record;
 mod run;
 pub mod sampling;
 mod trajectory;
@@ -18,6 +19,10 @@ pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{IdError, RunId, TrajectoryId};
 pub use price::{PriceError, PriceTable, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
+pub use record::{
+    LogFormat, LogHash, LogHashError, LogRef, OutcomeCounts, Revision, RunEdit, RunPage, RunRecord, RunRow,
+    TaskCounts, TrajectoryPage, TrajectoryRow, Values,
+};
 pub use run::{Comment, Producer, RunHeader};
 pub use trajectory::{
     ActionSummary, Environment, MainTask, ModelUsage, MonitorSummary, RoleCost, SampleError, SampleRange,

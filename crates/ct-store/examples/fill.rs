@@ -6,8 +6,8 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
 
-use ct_model::{RunHeader, RunId, RunStatus, TrajectoryDocument};
-use ct_store::{CommitMode, LogFormat, NewRun, RunEdit, Store};
+use ct_model::{LogFormat, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument};
+use ct_store::{CommitMode, NewRun, Store};
 use serde_json::json;
 
 /// A small generator of numbers that look random (xorshift).

@@ -4,6 +4,7 @@
 //! written through to the disk and then renamed, so that a name always stands for the whole log. Nothing here knows
 //! which run a log belongs to.
 
+use ct_model::{LogFormat, LogHash};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,6 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Result, StoreError};
-use crate::record::{LogFormat, LogHash};
 
 /// Bytes read or written at a time.
 pub(crate) const COPY_BYTES: usize = 1 << 20;

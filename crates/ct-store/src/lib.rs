@@ -16,6 +16,7 @@
 //! This crate knows nothing of the command line, the network, or the inside of a log. Which index answers a query is
 //! the matter of `meta::sqlite` alone.
 
+mod actor;
 mod blob;
 mod error;
 mod meta;
@@ -23,11 +24,11 @@ mod ops;
 mod record;
 mod store;
 
+pub use actor::Actor;
 pub use error::{Conflict, StoreError};
-pub use ops::Ingest;
+pub use ops::{Identity, Ingest, Scope};
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
-    GcReport, KnownRun, LogFormat, LogHash, LogHashError, LogRef, NewRun, OutcomeCounts, Revision, RunEdit,
-    RunPage, RunRecord, RunRow, StagedLog, TaskCounts, TrajectoryPage, TrajectoryRow, Values,
+    GcReport, KnownRun, NewRun, StagedLog,
 };
 pub use store::{Clock, Store};

@@ -5,16 +5,18 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ct_model::{RunId, RunQuery, TrajectoryDocument, TrajectoryId, TrajectoryQuery};
+use ct_model::{
+    LogRef, RunEdit, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument, TrajectoryId, TrajectoryPage,
+    TrajectoryQuery,
+};
 use jiff::Timestamp;
 
-use crate::blob::LogFolder;
+use crate::actor::Actor;
+use crate::blob::{LogFolder, LogKey};
 use crate::error::{Conflict, Result, StoreError};
 use crate::meta::{Candidate, MetaStore, SqliteStore};
 use crate::ops::{self, Ingest};
-use crate::record::{
-    CheckProgress, CheckReport, GcOptions, GcReport, RunEdit, RunPage, RunRecord, TrajectoryPage,
-};
+use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport};
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -91,12 +93,12 @@ impl Store {
 
     /// Everything about a run but its trajectories; of a deleted one too.
     pub fn run(&self, run: &RunId) -> Result<RunRecord> {
-        let mut record = self.meta.run(run)?;
-        record.log.path = self.data_dir.join(&record.log.path);
-        for revision in &mut record.revisions {
-            revision.log.path = self.data_dir.join(&revision.log.path);
-        }
-        Ok(record)
+        self.meta.run(run)
+    }
+
+    /// The file of a log.
+    pub fn log_path(&self, log: &LogRef) -> PathBuf {
+        self.logs.path(&LogKey { hash: log.hash.clone(), format: log.format })
     }
 
     /// The documents of a run in the order of its log, one after the other and all of one moment. `f` may stop it.
@@ -124,18 +126,18 @@ impl Store {
     }
 
     /// Changes what users may change of a run. What the log says is kept beside it.
-    pub fn edit_run(&self, run: &RunId, edit: &RunEdit) -> Result<()> {
-        self.meta.edit_run(run, edit, self.now())
+    pub fn edit_run(&self, run: &RunId, edit: &RunEdit, actor: &Actor) -> Result<()> {
+        self.meta.edit_run(run, edit, actor, self.now())
     }
 
     /// Hides a run and its trajectories from lists. False: it was deleted already.
-    pub fn delete_run(&self, run: &RunId) -> Result<bool> {
-        self.meta.set_deleted(run, Some(self.now()))
+    pub fn delete_run(&self, run: &RunId, actor: &Actor) -> Result<bool> {
+        self.meta.set_deleted(run, true, actor, self.now())
     }
 
     /// Undoes [`Store::delete_run`]. False: it was not deleted.
-    pub fn restore_run(&self, run: &RunId) -> Result<bool> {
-        self.meta.set_deleted(run, None)
+    pub fn restore_run(&self, run: &RunId, actor: &Actor) -> Result<bool> {
+        self.meta.set_deleted(run, false, actor, self.now())
     }
 
     /// Reads everything and compares; with `repair` does what can be done without loss, and is busy during an ingest.

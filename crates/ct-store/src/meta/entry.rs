@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ct_model::{Outcome, RunId, TrajectoryDocument, TrajectoryId};
+use ct_model::{Outcome, OutcomeCounts, RunId, TaskCounts, TrajectoryDocument, TrajectoryId, TrajectoryRow};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::record::{OutcomeCounts, TaskCounts, TrajectoryRow, Values};
 
 /// Characters of a description in a list; the document has all of it.
 const DESCRIPTION_CHARS_MAX: usize = 300;
@@ -114,12 +112,5 @@ pub(crate) fn count(counts: &mut TaskCounts, outcome: Option<Outcome>) {
         Some(Outcome::Fail) => counts.fail += 1,
         Some(Outcome::Unscored) => counts.unscored += 1,
         None => counts.not_applicable += 1,
-    }
-}
-
-impl From<&BTreeSet<String>> for Values {
-    fn from(values: &BTreeSet<String>) -> Self {
-        let listed = values.iter().take(Values::LISTED_MAX).cloned().collect();
-        Self { listed, total: values.len() as u64 }
     }
 }

@@ -1,9 +1,8 @@
 //! What users changed, as a layer over what the log says.
 
-use ct_model::RunHeader;
+use ct_model::{RunEdit, RunHeader};
 
 use crate::error::{Result, StoreError};
-use crate::record::RunEdit;
 
 /// Adds an edit to those before it. A layer is itself the one edit that comes to the same.
 pub(super) fn add(layer: &mut RunEdit, edit: &RunEdit) -> Result<()> {

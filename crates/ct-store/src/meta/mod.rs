@@ -3,24 +3,34 @@
 //! Its verbs are those of the domain, each one atomic. It knows logs by their hash and size, and never touches a file
 //! of theirs.
 
+mod accounts;
+mod comments;
+mod datasets;
 mod entry;
 mod layer;
 mod sqlite;
+mod uploads;
 
 use std::ops::ControlFlow;
 
-use ct_model::{RunId, RunQuery, TrajectoryDocument, TrajectoryId, TrajectoryQuery};
+use ct_model::{
+    LogHash, RunEdit, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument, TrajectoryId, TrajectoryPage,
+    TrajectoryQuery,
+};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::actor::Actor;
 use crate::blob::LogKey;
 use crate::error::Result;
-use crate::record::{
-    CommitMode, Committed, Finding, KnownRun, LogHash, NewRun, RunEdit, RunPage, RunRecord, TrajectoryPage,
-};
+use crate::record::{CommitMode, Committed, Finding, KnownRun, NewRun};
 
+pub(crate) use accounts::AccountStore;
+pub(crate) use comments::CommentStore;
+pub(crate) use datasets::DatasetStore;
 pub(crate) use entry::{Entry, Sums, row};
 pub(crate) use sqlite::SqliteStore;
+pub(crate) use uploads::UploadStore;
 
 /// A run with its trajectories, ready to be stored.
 pub(crate) struct StagedRun<'a> {
@@ -62,7 +72,7 @@ pub(crate) struct Audit {
 }
 
 /// Where metadata is kept. Paths in what is returned are relative to the data folder.
-pub(crate) trait MetaStore: Send + Sync {
+pub(crate) trait MetaStore: AccountStore + CommentStore + DatasetStore + UploadStore {
     /// The run that has this log, now or in an earlier revision.
     fn run_of_log(&self, hash: &LogHash) -> Result<Option<KnownRun>>;
     /// The runs of an eval that are not deleted, oldest first.
@@ -91,9 +101,9 @@ pub(crate) trait MetaStore: Send + Sync {
     /// The documents of a run in the order of its log, of one moment.
     fn documents(&self, run: &RunId, f: &mut dyn FnMut(TrajectoryDocument) -> ControlFlow<()>) -> Result<()>;
     /// Adds to what users changed.
-    fn edit_run(&self, run: &RunId, edit: &RunEdit, now: Timestamp) -> Result<()>;
+    fn edit_run(&self, run: &RunId, edit: &RunEdit, actor: &Actor, now: Timestamp) -> Result<()>;
     /// Hides a run, or shows it again. False: nothing changed.
-    fn set_deleted(&self, run: &RunId, deleted_at: Option<Timestamp>) -> Result<bool>;
+    fn set_deleted(&self, run: &RunId, deleted: bool, actor: &Actor, now: Timestamp) -> Result<bool>;
     /// Removes a deleted run for good. False: it is not deleted, or not there.
     fn purge_run(&self, run: &RunId) -> Result<bool>;
     /// Every claim on a log.

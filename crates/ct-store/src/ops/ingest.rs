@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use ct_model::{RunId, TrajectoryDocument};
+use ct_model::{LogFormat, LogHash, RunId, TrajectoryDocument};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ use super::FilesLock;
 use crate::blob::{COPY_BYTES, LogKey, fill};
 use crate::error::{Result, StoreError};
 use crate::meta::{Entry, StagedRun, Sums, row};
-use crate::record::{CommitMode, Committed, KnownRun, LogFormat, LogHash, NewRun, StagedLog};
+use crate::record::{CommitMode, Committed, KnownRun, NewRun, StagedLog};
 use crate::store::Store;
 
 /// One run on its way into the store. Dropping it before the commit leaves nothing behind.

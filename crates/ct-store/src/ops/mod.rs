@@ -1,5 +1,6 @@
 //! Operations over both metadata and logs: the order in which the two change is decided here.
 
+mod accounts;
 mod check;
 mod gc;
 mod ingest;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use crate::error::{Result, StoreError};
 
+pub use accounts::{Identity, Scope};
 pub(crate) use check::check;
 pub(crate) use gc::gc;
 pub use ingest::Ingest;

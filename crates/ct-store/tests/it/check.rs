@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use ct_model::{RunId, RunQuery, TrajectoryQuery};
+use ct_model::{LogFormat, RunId, RunQuery, TrajectoryQuery};
 use ct_store::{
-    CheckReport, CommitMode, Finding, FindingKind, GcItem, GcKind, GcOptions, GcReport, LogFormat, StoreError,
+    CheckReport, CommitMode, Finding, FindingKind, GcItem, GcKind, GcOptions, GcReport, StoreError,
 };
 use rusqlite::{Connection, params};
 use serde_json::json;

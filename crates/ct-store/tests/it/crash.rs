@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ct_model::{RunQuery, TrajectoryQuery};
-use ct_store::{CommitMode, Committed, FindingKind, GcOptions, LogFormat, Store, StoreError};
+use ct_model::{LogFormat, RunQuery, TrajectoryQuery};
+use ct_store::{CommitMode, Committed, FindingKind, GcOptions, Store, StoreError};
 
 use crate::support::{Draft, Home, add, draft, new_run, push_all};
 

@@ -1,7 +1,7 @@
 //! What users change, delete and restore.
 
-use ct_model::{Comment, RunQuery, TrajectoryQuery};
-use ct_store::{Conflict, RunEdit, StoreError};
+use ct_model::{Comment, RunEdit, RunQuery, TrajectoryQuery};
+use ct_store::{Conflict, StoreError};
 use serde_json::{Map, json};
 
 use crate::support::{Home, draft, second, trajectory};

@@ -5,11 +5,10 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::thread;
 
-use ct_model::{RunId, RunQuery, TrajectoryDocument, TrajectoryQuery};
-use ct_store::{
-    CommitMode, Committed, Conflict, GcOptions, LogFormat, OutcomeCounts, RunEdit, Store, StoreError,
-    TaskCounts,
+use ct_model::{
+    LogFormat, OutcomeCounts, RunEdit, RunId, RunQuery, TaskCounts, TrajectoryDocument, TrajectoryQuery,
 };
+use ct_store::{CommitMode, Committed, Conflict, GcOptions, Store, StoreError};
 use proptest::prelude::*;
 use serde_json::json;
 

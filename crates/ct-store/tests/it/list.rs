@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 
-use ct_model::{Outcome, RunQuery, RunSort, RunStatus, TrajectoryDocument, TrajectoryQuery};
-use ct_store::{RunRecord, RunRow, StoreError};
+use ct_model::{
+    Outcome, RunQuery, RunRecord, RunRow, RunSort, RunStatus, TrajectoryDocument, TrajectoryQuery,
+};
+use ct_store::StoreError;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ct_model::{RunId, RunQuery, RunSort, TrajectoryQuery};
-use ct_store::{CommitMode, GcOptions, RunEdit};
+use ct_model::{RunEdit, RunId, RunQuery, RunSort, TrajectoryQuery};
+use ct_store::{CommitMode, GcOptions};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ct_model::{RunHeader, RunId, RunStatus, TrajectoryDocument, TrajectoryId};
-use ct_store::{CommitMode, Committed, Ingest, LogFormat, NewRun, RunEdit, Store, StoreError};
+use ct_model::{LogFormat, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument, TrajectoryId};
+use ct_store::{CommitMode, Committed, Ingest, NewRun, Store, StoreError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! What names a run or a trajectory on the command line: an id, the beginning of one, or an address of a viewer.
 
-use ct_model::{RunId, TrajectoryId};
-use ct_store::{RunRecord, Store, StoreError};
+use ct_model::{RunId, RunRecord, TrajectoryId};
+use ct_store::{Store, StoreError};
 
 use crate::error::{CliError, Kind};
 

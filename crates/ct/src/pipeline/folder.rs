@@ -21,8 +21,10 @@ use ct_model::convert::{
     HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order, run_id_of,
     sample_range,
 };
-use ct_model::{BundleFrame, PriceTable, RunHeader, RunId, TrajectoryDocument, TrajectoryId};
-use ct_store::{LogHash, RunRecord, Store};
+use ct_model::{
+    BundleFrame, LogHash, PriceTable, RunHeader, RunId, RunRecord, TrajectoryDocument, TrajectoryId,
+};
+use ct_store::Store;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

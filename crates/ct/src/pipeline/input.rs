@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use ct_log::Log;
-use ct_model::PriceTable;
-use ct_store::LogFormat;
+use ct_model::{LogFormat, PriceTable};
+
 use tempfile::TempDir;
 
 use super::{MakeOptions, assemble, save};

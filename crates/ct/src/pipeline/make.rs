@@ -7,9 +7,9 @@ use ct_log::{Log, LogError};
 use ct_model::convert::{
     HeaderFacts, Registration, RunOptions, TrajectoryIds, convert_log, run_header, run_id_of,
 };
-use ct_model::{PriceTable, RunHeader, RunId, RunStatus, TrajectoryDocument};
+use ct_model::{PriceTable, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument};
 use ct_store::{
-    CommitMode, Committed, Conflict, Ingest, KnownRun, NewRun, RunEdit, StagedLog, Store, StoreError,
+    Actor, CommitMode, Committed, Conflict, Ingest, KnownRun, NewRun, StagedLog, Store, StoreError,
 };
 
 use super::input::{self, Input};
@@ -129,6 +129,7 @@ fn attempt(
         NewRun {
             run_id,
             header,
+            actor: Actor::local(),
             edit: edit(options),
             status: status(&facts),
             eval_id: facts.eval_id.clone(),

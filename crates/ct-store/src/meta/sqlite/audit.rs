@@ -1,12 +1,13 @@
 //! Compares what is derived with what it is derived from.
 
+use ct_model::{OutcomeCounts, TaskCounts};
 use rusqlite::{Connection, params};
 
 use super::commit::{ids, label_facets, tag_ids};
 use super::postings::{ANY, Changes, Facet, LIVE};
 use super::{DbError, from_json, labels, to_json, unsigned};
 use crate::meta::Audit;
-use crate::record::{Finding, FindingKind, OutcomeCounts, TaskCounts};
+use crate::record::{Finding, FindingKind};
 
 type Result<T> = std::result::Result<T, DbError>;
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use ct_model::{Outcome, RunHeader, RunId, RunStatus};
+use ct_model::{LogHash, Outcome, RunEdit, RunHeader, RunId, RunStatus, TaskCounts, Values};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 use sha2::{Digest as _, Sha256};
 
 use super::postings::{ANY, Changes, ERRORED, Facet, LIVE};
-use super::{DbError, from_json, labels, signed, to_json};
+use super::{DbError, from_json, journal, labels, signed, to_json};
 use crate::error::{Conflict, StoreError};
 use crate::meta::{Entry, StagedRun, Sums, layer};
-use crate::record::{CommitMode, Committed, LogHash, RunEdit, TaskCounts, Values};
+use crate::record::{CommitMode, Committed};
 
 type Result<T> = std::result::Result<T, DbError>;
 
@@ -233,6 +233,7 @@ pub(super) fn commit(
     let mut recorded = run.header.clone();
     recorded.run_id = None;
     recorded.created_at = None;
+    recorded.created_by = None;
     recorded.trajectory_count = Some(sums.trajectories);
     let mut layer = replaced.as_ref().map(|old| old.layer.clone()).unwrap_or_default();
     layer::add(&mut layer, &run.edit)?;
@@ -261,10 +262,10 @@ pub(super) fn commit(
     let mut write = conn.prepare_cached(
         "INSERT INTO runs (seq, run_id, created_us, version, revision, status, name, name_folded, policy, task_set, \
              tags, environments, main_tasks, side_tasks, models, trajectory_count, counts, main_rate, \
-             total_cost_usd, cost_incomplete, eval_id, log_hash, log_format, log_size, logged_us) \
+             total_cost_usd, cost_incomplete, eval_id, log_hash, log_format, log_size, logged_us, created_by) \
          VALUES (:seq, :run_id, :now, :version, :revision, :status, :name, :name_folded, :policy, :task_set, \
              :tags, :environments, :main_tasks, :side_tasks, :models, :trajectory_count, :counts, :main_rate, \
-             :total_cost_usd, :cost_incomplete, :eval_id, :log_hash, :log_format, :log_size, :now) \
+             :total_cost_usd, :cost_incomplete, :eval_id, :log_hash, :log_format, :log_size, :now, :created_by) \
          ON CONFLICT (seq) DO UPDATE SET version = :version, revision = :revision, status = :status, name = :name, \
              name_folded = :name_folded, policy = :policy, task_set = :task_set, tags = :tags, \
              environments = :environments, main_tasks = :main_tasks, side_tasks = :side_tasks, models = :models, \
@@ -297,6 +298,7 @@ pub(super) fn commit(
         ":log_hash": run.log.hash.as_str(),
         ":log_format": run.log.format.as_str(),
         ":log_size": signed(run.log.size_bytes),
+        ":created_by": run.actor.user,
     })?;
 
     let created_us = replaced.as_ref().map_or(now_us, |old| old.created_us);
@@ -333,6 +335,9 @@ pub(super) fn commit(
     write_trajectories(conn, &mut changes, &target, sums.trajectories, &shown.tags, entries)?;
     conn.execute("DELETE FROM trajectories WHERE run = ? AND revision <> ?", params![seq, revision])?;
     changes.apply(conn)?;
+    let action = if replaced.is_some() { "run.replace" } else { "run.register" };
+    let detail = serde_json::json!({"log": run.log.hash, "trajectories": sums.trajectories});
+    journal::note(conn, &run.actor, now, action, &format!("run {run_id}"), Some(&detail))?;
 
     Ok(match replaced {
         Some(old) => Committed::Replaced { run: run_id.clone(), revision: super::unsigned(old.revision) },

@@ -1,15 +1,15 @@
 //! Changes to a run that is there.
 
-use ct_model::RunId;
+use ct_model::{RunEdit, RunId};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::commit::{StoredRun, ids, label_facets, tag_ids};
 use super::postings::{Changes, Facet, LIVE};
-use super::{DbError, labels, to_json, unsigned};
+use super::{DbError, journal, labels, to_json, unsigned};
+use crate::actor::Actor;
 use crate::error::{Conflict, StoreError};
 use crate::meta::layer;
-use crate::record::RunEdit;
 
 type Result<T> = std::result::Result<T, DbError>;
 
@@ -27,7 +27,13 @@ pub(super) fn record(
     Ok(())
 }
 
-pub(super) fn edit(conn: &Connection, run: &RunId, edit: &RunEdit, now: Timestamp) -> Result<()> {
+pub(super) fn edit(
+    conn: &Connection,
+    run: &RunId,
+    edit: &RunEdit,
+    actor: &Actor,
+    now: Timestamp,
+) -> Result<()> {
     let old = StoredRun::get_live(conn, run)?;
     if let Some(expected) = edit.if_version.filter(|expected| *expected != unsigned(old.version)) {
         let conflict = Conflict::Changed { run: run.clone(), expected, version: unsigned(old.version) };
@@ -54,6 +60,8 @@ pub(super) fn edit(conn: &Connection, run: &RunId, edit: &RunEdit, now: Timestam
     )?;
     conn.execute("UPDATE run_details SET layer = ? WHERE run = ?", params![to_json(&layer), old.seq])?;
     record(conn, old.seq, version, edit, now)?;
+    let detail = serde_json::to_value(edit).ok();
+    journal::note(conn, actor, now, "run.edit", &format!("run {run}"), detail.as_ref())?;
     labels::put(conn, old.seq, Some((old.created_us, &shown.name.to_lowercase())))?;
 
     let mut changes = Changes::default();
@@ -74,15 +82,23 @@ pub(super) fn edit(conn: &Connection, run: &RunId, edit: &RunEdit, now: Timestam
     changes.apply(conn)
 }
 
-pub(super) fn set_deleted(conn: &Connection, run: &RunId, deleted_at: Option<Timestamp>) -> Result<bool> {
+pub(super) fn set_deleted(
+    conn: &Connection,
+    run: &RunId,
+    deleted: bool,
+    actor: &Actor,
+    now: Timestamp,
+) -> Result<bool> {
     let old = StoredRun::find(conn, run)?.ok_or_else(|| StoreError::run_not_found(run))?;
-    if old.deleted == deleted_at.is_some() {
+    if old.deleted == deleted {
         return Ok(false);
     }
     conn.execute(
         "UPDATE runs SET deleted_us = ?, version = version + 1 WHERE seq = ?",
-        params![deleted_at.map(Timestamp::as_microsecond), old.seq],
+        params![deleted.then(|| now.as_microsecond()), old.seq],
     )?;
+    let action = if deleted { "run.delete" } else { "run.restore" };
+    journal::note(conn, actor, now, action, &format!("run {run}"), None)?;
     let mut changes = Changes::default();
     let (runs, trajectories) =
         (changes.id(conn, Facet::Run, LIVE)?, changes.id(conn, Facet::Trajectory, LIVE)?);

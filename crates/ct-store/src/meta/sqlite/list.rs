@@ -5,7 +5,10 @@
 
 use std::cmp::Ordering;
 
-use ct_model::{Cursor, RunQuery, RunSort, RunStatus, TrajectoryId, TrajectoryQuery};
+use ct_model::{
+    Cursor, RunPage, RunQuery, RunRow, RunSort, RunStatus, TrajectoryId, TrajectoryPage, TrajectoryQuery,
+    TrajectoryRow,
+};
 use jiff::Timestamp;
 use rusqlite::types::{ToSql, Value, ValueRef};
 use rusqlite::{Connection, params, params_from_iter};
@@ -15,7 +18,6 @@ use super::postings::{ANY, ERRORED, Facet, LIVE, SeqSet, load};
 use super::read::{run_id, trajectory_id};
 use super::{DbError, from_json, labels, time, unsigned};
 use crate::error::StoreError;
-use crate::record::{RunPage, RunRow, TrajectoryPage, TrajectoryRow};
 
 type Result<T> = std::result::Result<T, DbError>;
 

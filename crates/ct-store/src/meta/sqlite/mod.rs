@@ -3,13 +3,18 @@
 //! The database is in WAL mode with full synchronisation: readers never wait for a writer, and what was committed
 //! outlives a power cut. Writers take the lock at the start of their transaction and wait for each other.
 
+mod accounts;
 mod audit;
+mod comments;
 mod commit;
+mod datasets;
 mod edit;
+mod journal;
 mod labels;
 mod list;
 mod postings;
 mod read;
+mod uploads;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -17,15 +22,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use ct_model::{RunId, RunQuery, TrajectoryDocument, TrajectoryId, TrajectoryQuery};
+use ct_model::{
+    LogHash, RunEdit, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument, TrajectoryId, TrajectoryPage,
+    TrajectoryQuery,
+};
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Audit, Candidate, LogUse, MetaStore, StagedRun};
+use crate::actor::Actor;
 use crate::error::{Result, StoreError};
-use crate::record::{CommitMode, Committed, KnownRun, LogHash, RunEdit, RunPage, RunRecord, TrajectoryPage};
+use crate::record::{CommitMode, Committed, KnownRun};
 
 /// How long a writer waits for other writers.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,9 +44,9 @@ const STATEMENTS_MAX: usize = 128;
 const IDLE_MAX: usize = 16;
 
 /// Each brings a database from the version of its index to the next. They are only ever added to.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
-const SCHEMA_VERSION: i64 = 1;
-const _: () = assert!(MIGRATIONS.len() == 1 && SCHEMA_VERSION == 1);
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+const SCHEMA_VERSION: i64 = 2;
+const _: () = assert!(MIGRATIONS.len() == 2 && SCHEMA_VERSION == 2);
 
 /// Metadata in a SQLite file.
 pub(crate) struct SqliteStore {
@@ -210,12 +219,12 @@ impl MetaStore for SqliteStore {
         self.read("read the documents of a run", |conn| read::documents(conn, run, f))
     }
 
-    fn edit_run(&self, run: &RunId, edit: &RunEdit, now: Timestamp) -> Result<()> {
-        self.write("change a run", |conn| edit::edit(conn, run, edit, now))
+    fn edit_run(&self, run: &RunId, edit: &RunEdit, actor: &Actor, now: Timestamp) -> Result<()> {
+        self.write("change a run", |conn| edit::edit(conn, run, edit, actor, now))
     }
 
-    fn set_deleted(&self, run: &RunId, deleted_at: Option<Timestamp>) -> Result<bool> {
-        self.write("delete or restore a run", |conn| edit::set_deleted(conn, run, deleted_at))
+    fn set_deleted(&self, run: &RunId, deleted: bool, actor: &Actor, now: Timestamp) -> Result<bool> {
+        self.write("delete or restore a run", |conn| edit::set_deleted(conn, run, deleted, actor, now))
     }
 
     fn purge_run(&self, run: &RunId) -> Result<bool> {

@@ -2,7 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use ct_model::{RunHeader, RunId, RunStatus, TrajectoryDocument, TrajectoryId};
+use ct_model::{
+    LogFormat, LogHash, LogRef, Revision, RunHeader, RunId, RunRecord, RunStatus, TrajectoryDocument,
+    TrajectoryId,
+};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Map, Value};
@@ -11,7 +14,7 @@ use super::{DbError, from_json, time, unsigned};
 use crate::blob::LogKey;
 use crate::error::StoreError;
 use crate::meta::{Candidate, LogUse, layer};
-use crate::record::{KnownRun, LogFormat, LogHash, LogRef, Revision, RunRecord};
+use crate::record::KnownRun;
 
 type Result<T> = std::result::Result<T, DbError>;
 
@@ -42,8 +45,7 @@ fn log_key(row: &Row<'_>) -> Result<LogKey> {
 fn log_ref(row: &Row<'_>) -> Result<LogRef> {
     let key = log_key(row)?;
     let size_bytes = unsigned(get(row, "log_size")?);
-    let path = key.relative_path();
-    Ok(LogRef { hash: key.hash, size_bytes, format: key.format, path })
+    Ok(LogRef { hash: key.hash, size_bytes, format: key.format })
 }
 
 pub(super) fn run_of_log(conn: &Connection, hash: &LogHash) -> Result<Option<KnownRun>> {
@@ -121,6 +123,7 @@ pub(super) fn run(conn: &Connection, run: &RunId) -> Result<RunRecord> {
     let mut recorded: RunHeader = from_json("the header of a run", &get::<String>(row, "recorded")?)?;
     recorded.run_id = Some(run.clone());
     recorded.created_at = Some(created_at.to_string());
+    recorded.created_by = get(row, "created_by")?;
     let changed = from_json("the edits of a run", &get::<String>(row, "layer")?)?;
     let deleted_at = get::<Option<i64>>(row, "deleted_us")?.map(time).transpose()?;
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ct_model::RunId;
-use ct_store::Store;
+use ct_store::{Actor, Store};
 use serde_json::json;
 
 use crate::commands::{Context, target};
@@ -30,7 +30,7 @@ pub(crate) struct DeleteArgs {
 /// Deletes the runs.
 pub(super) fn delete(arguments: &DeleteArgs, context: &Context) -> Result<(), CliError> {
     each_run(&arguments.runs, arguments.format, context, |store, run| {
-        let changed = store.delete_run(run)?;
+        let changed = store.delete_run(run, &Actor::local())?;
         let said = if changed {
             format!("deleted run {run}; bring it back with: ct runs restore {run}")
         } else {

@@ -5,8 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ct_model::{RunId, RunQuery};
-use ct_store::{LogHash, LogRef, Store};
+use ct_model::{LogHash, LogRef, RunId, RunQuery};
+use ct_store::Store;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 

@@ -1,7 +1,8 @@
 //! `ct runs edit`.
 
 use clap::{ArgGroup, Args};
-use ct_store::RunEdit;
+use ct_model::RunEdit;
+use ct_store::Actor;
 
 use crate::commands::{Context, target};
 use crate::error::CliError;
@@ -53,7 +54,7 @@ pub(super) fn edit(arguments: EditArgs, context: &Context) -> Result<(), CliErro
         remove_tags: arguments.untag,
         ..RunEdit::default()
     };
-    store.edit_run(&run, &edit)?;
+    store.edit_run(&run, &edit, &Actor::local())?;
     match arguments.format {
         Format::Table => {
             context.printer.note(&format!("changed run {run}"));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use clap::Args;
-use ct_model::{Outcome, TrajectoryDocument};
-use ct_store::{RunRecord, TaskCounts};
+use ct_model::{Outcome, RunRecord, TaskCounts, TrajectoryDocument};
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

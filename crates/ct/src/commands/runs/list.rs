@@ -1,8 +1,8 @@
 //! `ct runs list`.
 
 use clap::Args;
-use ct_model::{Cursor, Outcome, RunQuery, RunSort, RunStatus};
-use ct_store::{RunPage, RunRow, Store, TaskCounts, Values};
+use ct_model::{Cursor, Outcome, RunPage, RunQuery, RunRow, RunSort, RunStatus, TaskCounts, Values};
+use ct_store::Store;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

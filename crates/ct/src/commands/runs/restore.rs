@@ -27,7 +27,7 @@ pub(crate) struct RestoreArgs {
 /// Restores the runs.
 pub(super) fn restore(arguments: &RestoreArgs, context: &Context) -> Result<(), CliError> {
     each_run(&arguments.runs, arguments.format, context, |store, run| {
-        let changed = store.restore_run(run)?;
+        let changed = store.restore_run(run, &Actor::local())?;
         let said = if changed { format!("restored run {run}") } else { format!("run {run} is not deleted") };
         Ok((changed, said))
     })

@@ -1,0 +1,69 @@
+//! What every handler shares.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ct_store::{Store, StoreError};
+
+use crate::error::ApiError;
+use crate::signing::Signer;
+
+/// Who may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Only who has a token.
+    Private,
+    /// Everyone; writing needs a token.
+    Public,
+}
+
+/// How a server is set up.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Where to listen; port 0 takes a free one.
+    pub bind: SocketAddr,
+    /// Who may read.
+    pub mode: Mode,
+    /// The address clients reach the server by, without a `/` at the end; absent: what their `Host` header says.
+    pub public_url: Option<String>,
+    /// The name of the bucket in `s3://<bucket>/<key>` addresses of logs.
+    pub bucket: String,
+    /// Version and commit, told by the health route.
+    pub version: &'static str,
+}
+
+/// The state of a running server; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Parts>);
+
+pub(crate) struct Parts {
+    pub(crate) store: Arc<Store>,
+    pub(crate) config: ServerConfig,
+    pub(crate) signer: Signer,
+}
+
+impl std::ops::Deref for App {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl App {
+    pub(crate) fn new(store: Arc<Store>, config: ServerConfig) -> Result<Self, StoreError> {
+        let signer = Signer::new(&store.secret("sign addresses", 32)?);
+        Ok(Self(Arc::new(Parts { store, config, signer })))
+    }
+
+    /// Asks the store on a thread that may block.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let app = self.clone();
+        match tokio::task::spawn_blocking(move || work(&app)).await {
+            Ok(result) => result,
+            Err(error) => Err(ApiError::internal(&error)),
+        }
+    }
+}

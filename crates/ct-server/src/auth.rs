@@ -1,0 +1,109 @@
+//! Who may do what. A handler says what it needs by the extractor it takes: [`Reader`], [`Writer`] or [`Admin`].
+
+use std::net::SocketAddr;
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use ct_store::{Actor, Identity, Scope};
+
+use crate::app::{App, Mode};
+use crate::error::ApiError;
+
+/// Someone who may read: anyone on a public server, else who has a token.
+pub(crate) struct Reader(pub(crate) Option<Identity>);
+
+/// Someone whose token may write.
+pub(crate) struct Writer(pub(crate) Caller);
+
+/// Someone whose token may administer.
+pub(crate) struct Admin(pub(crate) Caller);
+
+/// Who calls, and from where.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) identity: Identity,
+    origin: String,
+}
+
+impl Caller {
+    /// For the record.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor {
+            user: Some(self.identity.username.clone()),
+            token_id: Some(self.identity.token_id.clone()),
+            origin: self.origin.clone(),
+        }
+    }
+}
+
+impl FromRequestParts<App> for Reader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match (bearer(parts), app.config.mode) {
+            // A public server does not mind a stale token of who only reads.
+            (_, Mode::Public) => Ok(Self(None)),
+            (Some(token), Mode::Private) => Ok(Self(Some(identify(app, token).await?))),
+            (None, Mode::Private) => Err(missing()),
+        }
+    }
+}
+
+impl FromRequestParts<App> for Writer {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        Ok(Self(caller(parts, app, Scope::Write).await?))
+    }
+}
+
+impl FromRequestParts<App> for Admin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        Ok(Self(caller(parts, app, Scope::Admin).await?))
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = ApiError;
+
+    /// Anyone with a token, whatever it may do.
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        caller(parts, app, Scope::Read).await
+    }
+}
+
+async fn caller(parts: &Parts, app: &App, needed: Scope) -> Result<Caller, ApiError> {
+    let token = bearer(parts).ok_or_else(missing)?;
+    let identity = identify(app, token).await?;
+    if identity.scope < needed {
+        let sentence = format!("this token may {}, and {needed} is needed", identity.scope);
+        return Err(ApiError::forbidden(sentence));
+    }
+    Ok(Caller { identity, origin: origin(parts) })
+}
+
+/// Where a request comes from.
+pub(crate) fn origin(parts: &Parts) -> String {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    peer.map_or_else(|| "unknown".to_owned(), |peer| peer.0.ip().to_string())
+}
+
+fn missing() -> ApiError {
+    ApiError::unauthorized("a token is needed: sign in, or send `Authorization: Bearer <token>`")
+}
+
+fn bearer(parts: &Parts) -> Option<String> {
+    let header = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
+async fn identify(app: &App, token: String) -> Result<Identity, ApiError> {
+    let found = app.blocking(move |app| Ok(app.store.authenticate(&token)?)).await?;
+    found.ok_or_else(|| {
+        ApiError::unauthorized("the token is not valid here: it is unknown, expired or revoked")
+    })
+}

@@ -1,0 +1,103 @@
+//! From what went wrong to a status and the envelope `{"error": "<one sentence>"}`. The only place that decides it.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use ct_log::LogError;
+use ct_store::StoreError;
+use serde_json::json;
+
+/// An answer that is an error.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    sentence: String,
+    retry_after_seconds: Option<u64>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
+        Self { status, sentence: sentence.into(), retry_after_seconds: None }
+    }
+
+    /// 400
+    pub(crate) fn invalid(sentence: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, sentence)
+    }
+
+    /// 401
+    pub(crate) fn unauthorized(sentence: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, sentence)
+    }
+
+    /// 403
+    pub(crate) fn forbidden(sentence: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, sentence)
+    }
+
+    /// 404
+    pub(crate) fn not_found(sentence: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, sentence)
+    }
+
+    /// 409
+    pub(crate) fn conflict(sentence: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, sentence)
+    }
+
+    /// Says when to try again.
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_seconds = Some(seconds);
+        self
+    }
+
+    /// 500, for what should not happen: the cause is logged and not told.
+    pub(crate) fn internal(cause: &dyn std::error::Error) -> Self {
+        let mut causes = cause.to_string();
+        let mut next = cause.source();
+        while let Some(source) = next {
+            causes.push_str(": ");
+            causes.push_str(&source.to_string());
+            next = source.source();
+        }
+        tracing::error!(cause = causes, "a request failed");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the server failed; its log says why")
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::NotFound { .. } => Self::not_found(error.to_string()),
+            StoreError::Ambiguous { .. } | StoreError::Conflict(_) => Self::conflict(error.to_string()),
+            StoreError::Invalid { .. } => Self::invalid(error.to_string()),
+            StoreError::Busy { .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).retry_after(2)
+            }
+            StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                tracing::error!(cause = %error, "the disk is full");
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "the server's disk is full")
+            }
+            _ => Self::internal(&error),
+        }
+    }
+}
+
+impl From<LogError> for ApiError {
+    fn from(error: LogError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(json!({"error": self.sentence}))).into_response();
+        if let Some(seconds) = self.retry_after_seconds {
+            response.headers_mut().insert("retry-after", seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert("www-authenticate", axum::http::HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,17 @@
+//! The HTTP API over a store: what existing clients of the protocol speak, and what `ct` adds to it.
+//!
+//! Handlers are thin: they parse, ask the [`ct_store::Store`], and answer. The store blocks, so everything that touches it
+//! runs on blocking threads ([`app::App::blocking`]); big things stream through bounded channels. Statuses and envelopes
+//! are decided in `error` alone, who may do what in `auth` alone. There is no SQL and no command line here.
+
+mod app;
+mod auth;
+mod error;
+mod limits;
+mod routes;
+mod serve;
+mod signing;
+
+pub use app::{Mode, ServerConfig};
+pub use routes::openapi;
+pub use serve::{ServeError, serve};

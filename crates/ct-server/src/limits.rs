@@ -1,0 +1,30 @@
+//! Every limit of the server, in one place. Those that a client can meet are in the OpenAPI document.
+
+use std::time::Duration;
+
+/// Items on a page of a list, when the client does not say.
+pub(crate) const PAGE_SIZE_DEFAULT: u64 = 50;
+/// Items on a page of a list, at most.
+pub(crate) const PAGE_SIZE_MAX: u64 = 500;
+/// Ids on a page of a list of ids, at most.
+pub(crate) const IDS_PAGE_SIZE_MAX: u64 = 10_000;
+/// Whole documents on a page, at most.
+pub(crate) const DOCUMENTS_PAGE_SIZE_MAX: u64 = 200;
+/// Bytes of a JSON body.
+pub(crate) const JSON_BYTES_MAX: usize = 8 << 20;
+/// Requests worked on at a time; the next ones wait for their turn.
+pub(crate) const REQUESTS_MAX: usize = 512;
+/// How long the headers of a request may take to arrive.
+pub(crate) const HEADERS_TIMEOUT: Duration = Duration::from_secs(15);
+/// Headers of a request, at most.
+pub(crate) const HEADERS_MAX: usize = 64;
+/// Bytes of all headers of a request, at most.
+pub(crate) const HEADER_BYTES_MAX: usize = 32 << 10;
+/// How long transfers may go on after the server was told to stop.
+pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
+/// How long a signed address is good for.
+pub(crate) const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
+/// Pieces of a streamed body that wait for the client.
+pub(crate) const STREAM_PIECES: usize = 4;
+/// Bytes of such a piece.
+pub(crate) const STREAM_PIECE_BYTES: usize = 128 << 10;

@@ -1,0 +1,41 @@
+//! The routes, one file per resource, named as in their paths.
+
+mod health;
+mod runs;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::limits;
+
+/// The description of the whole API, made from the handlers.
+#[derive(OpenApi)]
+#[openapi(info(title = "ct", description = "Runs and trajectories of AI-agent evaluations."))]
+struct Document;
+
+fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi()).merge(health::routes()).merge(runs::routes())
+}
+
+/// The OpenAPI document.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    api().to_openapi()
+}
+
+pub(crate) fn router(app: App) -> Router {
+    let (router, _) = api().split_for_parts();
+    router
+        .fallback(async || ApiError::not_found("there is no such route"))
+        .method_not_allowed_fallback(async || {
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take this method")
+        })
+        .layer(DefaultBodyLimit::max(limits::JSON_BYTES_MAX))
+        .layer(CatchPanicLayer::new())
+        .with_state(app)
+}

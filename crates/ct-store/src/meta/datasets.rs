@@ -1,0 +1,4 @@
+//! Versioned datasets: the interface that another database can implement.
+
+/// Where datasets are kept.
+pub(crate) trait DatasetStore: Send + Sync {}

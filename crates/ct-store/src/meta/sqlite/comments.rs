@@ -1,0 +1,6 @@
+//! See [`crate::meta::CommentStore`].
+
+use super::SqliteStore;
+use crate::meta::CommentStore;
+
+impl CommentStore for SqliteStore {}

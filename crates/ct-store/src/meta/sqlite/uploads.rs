@@ -1,0 +1,6 @@
+//! See [`crate::meta::UploadStore`].
+
+use super::SqliteStore;
+use crate::meta::UploadStore;
+
+impl UploadStore for SqliteStore {}
