@@ -87,11 +87,11 @@ pub(crate) fn trajectory(store: &Store, text: &str) -> Result<TrajectoryId, CliE
 }
 
 /// The address of a run's log: the recorded one, else that of its file in the data folder, wherever that is now.
-pub(crate) fn log_url(record: &RunRecord) -> String {
+pub(crate) fn log_url(store: &Store, record: &RunRecord) -> String {
     if let Some(url) = &record.header.eval_log_url {
         return url.clone();
     }
-    let path = record.log.path.to_string_lossy().replace('\\', "/");
+    let path = store.log_path(&record.log).to_string_lossy().replace('\\', "/");
     let mut url = String::from(if path.starts_with('/') { "file://" } else { "file:///" });
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || b"/-_.~:".contains(&byte) {

@@ -21,9 +21,7 @@ use ct_model::convert::{
     HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order, run_id_of,
     sample_range,
 };
-use ct_model::{
-    BundleFrame, LogHash, PriceTable, RunHeader, RunId, RunRecord, TrajectoryDocument, TrajectoryId,
-};
+use ct_model::{BundleFrame, LogHash, PriceTable, RunHeader, RunId, TrajectoryDocument, TrajectoryId};
 use ct_store::Store;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -125,7 +123,8 @@ pub(crate) fn download(
 ) -> Result<FolderReport, CliError> {
     let record = store.run(run)?;
     let writer = FolderWriter::new(folder, run, overwrite)?;
-    let logs = StoredLog::open(&record)?;
+    let log_path = store.log_path(&record.log);
+    let logs = StoredLog::open(&log_path)?;
     let count = match &selection.trajectories {
         Some(ids) => ids.len() as u64,
         None => record.header.trajectory_count.unwrap_or_default(),
@@ -148,7 +147,7 @@ pub(crate) fn download(
         sums.into_inner().unwrap_or_else(PoisonError::into_inner).apply(&mut header);
         header.control_settings = settings;
     }
-    let log_part = LogPart::of(logs.log()?, &record.log.hash, &record.log.path)?;
+    let log_part = LogPart::of(logs.log()?, &record.log.hash, &log_path)?;
     writer.finish(&header, &log_part)
 }
 
@@ -168,7 +167,7 @@ pub(crate) fn download_trajectories(
         let Some(run) = document.run_id.clone() else { continue };
         let log = match &logs {
             Some((of, log)) if *of == run => Arc::clone(log),
-            _ => Arc::new(StoredLog::open(&store.run(&run)?)?),
+            _ => Arc::new(StoredLog::open(&store.log_path(&store.run(&run)?.log))?),
         };
         logs = Some((run, Arc::clone(&log)));
         work.push((document, log));
@@ -243,15 +242,14 @@ struct StoredLog {
 }
 
 impl StoredLog {
-    fn open(record: &RunRecord) -> Result<Self, CliError> {
-        let path = record.log.path.clone();
-        let source = FileSource::open(&path).map_err(|e| {
+    fn open(path: &Path) -> Result<Self, CliError> {
+        let source = FileSource::open(path).map_err(|e| {
             CliError::data(format!("failed to open the stored log {}", path.display()))
                 .because(&e)
                 .hint("ct store check tells what the store lacks; making the log again heals it")
         })?;
         Ok(Self {
-            path,
+            path: path.to_owned(),
             source: Arc::new(source),
             limits: Limits::default(),
             opened: std::sync::OnceLock::new(),
@@ -294,7 +292,7 @@ impl StoredLog {
 pub(crate) fn read_sample(store: &Store, document: &TrajectoryDocument) -> Result<Box<dyn Read>, CliError> {
     let run =
         document.run_id.as_ref().ok_or_else(|| CliError::internal("a stored document without a run"))?;
-    let log = StoredLog::open(&store.run(run)?)?;
+    let log = StoredLog::open(&store.log_path(&store.run(run)?.log))?;
     log.read(document).map_err(|e| CliError::io("read a sample of", &log.path, &e))
 }
 

@@ -213,7 +213,7 @@ fn already_there(
     mut defects: Vec<String>,
 ) -> Result<Made, CliError> {
     if known.deleted {
-        store.restore_run(&known.run_id)?;
+        store.restore_run(&known.run_id, &Actor::local())?;
     }
     let mut edited = false;
     if let Some(revision) = known.revision {
@@ -224,7 +224,7 @@ fn already_there(
         let edit = edit(options);
         edited = edit != RunEdit::default();
         if edited {
-            store.edit_run(&known.run_id, &edit)?;
+            store.edit_run(&known.run_id, &edit, &Actor::local())?;
         }
     }
     if options.prices.is_some() {

@@ -49,6 +49,7 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
     let store = context.store()?;
     let run = find(&store, &arguments.run)?;
     let log = store.run(&run)?.log;
+    let stored = store.log_path(&log);
     let printer = &context.printer;
     let progress = printer.progress();
     progress.bytes("downloading", log.size_bytes);
@@ -57,7 +58,7 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
             return Err(CliError::usage("an eval log is not for a terminal").hint("name a file with -o FILE"));
         }
         let mut stdout = printer.stdout();
-        let copied = copy(&log, &mut stdout, |error| CliError::stdout(&error), &progress)
+        let copied = copy(&log, &stored, &mut stdout, |error| CliError::stdout(&error), &progress)
             .and_then(|()| stdout.flush().map_err(|error| CliError::stdout(&error)));
         progress.clear();
         return copied;
@@ -79,7 +80,7 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
                 .hint("write over it with --overwrite, or name another file with -o FILE"));
         }
     }
-    let written = write(&log, &path, arguments.overwrite, &progress);
+    let written = write(&log, &stored, &path, arguments.overwrite, &progress);
     progress.clear();
     written?;
     if arguments.format == Format::Table {
@@ -121,7 +122,8 @@ fn find(store: &Store, text: &str) -> Result<RunId, CliError> {
     // A log's file is named by its hash or by its run: try those before looking at every run.
     let name = text.rsplit('/').next().unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
-    let is_its = |run: &RunId| -> Result<bool, CliError> { Ok(target::log_url(&store.run(run)?) == text) };
+    let is_its =
+        |run: &RunId| -> Result<bool, CliError> { Ok(target::log_url(store, &store.run(run)?) == text) };
     for prefix in [stem, stem.get(..32).unwrap_or_default()] {
         if let Ok(run) = store.resolve_run_with_deleted(prefix)
             && is_its(&run)?
@@ -146,7 +148,13 @@ fn find(store: &Store, text: &str) -> Result<RunId, CliError> {
         .hint("this version reads only the local store"))
 }
 
-fn write(log: &LogRef, path: &Path, overwrite: bool, progress: &Progress) -> Result<(), CliError> {
+fn write(
+    log: &LogRef,
+    stored: &Path,
+    path: &Path,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<(), CliError> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -157,7 +165,7 @@ fn write(log: &LogRef, path: &Path, overwrite: bool, progress: &Progress) -> Res
         .suffix(".partial")
         .tempfile_in(folder)
         .map_err(|error| CliError::io("write in", folder, &error))?;
-    copy(log, file.as_file_mut(), |error| CliError::io("write", path, &error), progress)?;
+    copy(log, stored, file.as_file_mut(), |error| CliError::io("write", path, &error), progress)?;
     file.as_file().sync_all().map_err(|error| CliError::io("write", path, &error))?;
     let persisted = if overwrite {
         file.persist(path).map_err(|error| error.error)
@@ -180,11 +188,12 @@ fn write(log: &LogRef, path: &Path, overwrite: bool, progress: &Progress) -> Res
 /// Copies the log and checks its hash.
 fn copy(
     log: &LogRef,
+    stored: &Path,
     into: &mut dyn io::Write,
     failed: impl Fn(io::Error) -> CliError,
     progress: &Progress,
 ) -> Result<(), CliError> {
-    let mut file = File::open(&log.path).map_err(|error| {
+    let mut file = File::open(stored).map_err(|error| {
         CliError::data(format!("the log {} is not in the store", log.hash))
             .because(&error)
             .hint("see what is damaged with: ct store check")
@@ -192,7 +201,7 @@ fn copy(
     let mut hash = Sha256::new();
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        let length = file.read(&mut buffer).map_err(|error| CliError::io("read", &log.path, &error))?;
+        let length = file.read(&mut buffer).map_err(|error| CliError::io("read", stored, &error))?;
         if length == 0 {
             break;
         }

@@ -39,14 +39,15 @@ pub(super) fn info(arguments: &InfoArgs, context: &Context) -> Result<(), CliErr
     let store = context.store()?;
     let run = target::run_with_deleted(&store, &arguments.run)?;
     let record = store.run(&run)?;
+    let address = target::log_url(&store, &record);
     let mut sums = Sums::default();
     store.documents(&run, &mut |document| {
         sums.add(&document, record.header.policy.as_deref());
         ControlFlow::Continue(())
     })?;
     match arguments.format {
-        Format::Json => context.printer.data(&output::pretty(&document(&record, &sums)?)?),
-        Format::Table => context.printer.data(&page(&context.printer, &record, &sums)),
+        Format::Json => context.printer.data(&output::pretty(&document(&record, &address, &sums)?)?),
+        Format::Table => context.printer.data(&page(&context.printer, &record, &address, &sums)),
     }
 }
 
@@ -274,7 +275,7 @@ impl Time {
 }
 
 /// The header, with further keys for what the header has no field for.
-fn document(record: &RunRecord, sums: &Sums) -> Result<Value, CliError> {
+fn document(record: &RunRecord, address: &str, sums: &Sums) -> Result<Value, CliError> {
     let failed = |error: &serde_json::Error| CliError::internal("failed to write JSON").because(error);
     let header = serde_json::to_value(&record.header).map_err(|error| failed(&error))?;
     let mut document = match header {
@@ -293,7 +294,7 @@ fn document(record: &RunRecord, sums: &Sums) -> Result<Value, CliError> {
         .collect();
     let more = json!({
         "schema_version": 1,
-        "eval_log_url": target::log_url(record),
+        "eval_log_url": address,
         "status": record.status,
         "outcomes": record.counts,
         "outcomes_by_task": tasks,
@@ -352,14 +353,14 @@ impl Page<'_> {
     }
 }
 
-fn page(printer: &Printer, record: &RunRecord, sums: &Sums) -> String {
+fn page(printer: &Printer, record: &RunRecord, address: &str, sums: &Sums) -> String {
     let mut page = Page { printer, text: String::new() };
     header_section(&mut page, record);
     outcome_sections(&mut page, record, sums);
     score_sections(&mut page, record, sums);
     cost_sections(&mut page, record, sums);
     time_section(&mut page, sums);
-    log_section(&mut page, record);
+    log_section(&mut page, record, address);
     page.text
 }
 
@@ -603,14 +604,14 @@ fn time_section(page: &mut Page<'_>, sums: &Sums) {
     }
 }
 
-fn log_section(page: &mut Page<'_>, record: &RunRecord) {
+fn log_section(page: &mut Page<'_>, record: &RunRecord, address: &str) {
     page.section("Log");
     page.line("sha256", record.log.hash.as_str());
     page.line("size", &format!("{} ({} bytes)", output::bytes(record.log.size_bytes), record.log.size_bytes));
     if let Some(source) = &record.source {
         page.line("made of", source);
     }
-    page.line("address", &target::log_url(record));
+    page.line("address", address);
     if let Some(eval_id) = &record.eval_id {
         page.line("eval id", eval_id);
     }

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use ct_store::Actor;
+
 use super::delete::each_run;
 use crate::commands::Context;
 use crate::error::CliError;
