@@ -127,6 +127,7 @@ fn add_run(
     let run = NewRun {
         run_id: RunId::new(&log.hash.as_str()[..32])?,
         header,
+        actor: ct_store::Actor::local(),
         edit: RunEdit::default(),
         status: RunStatus::from_log(random.skewed(STATUSES)),
         eval_id: Some(format!("eval-{seed:x}-{number:x}")),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ct_model::{LogFormat, RunId, RunQuery, TrajectoryQuery};
 use ct_store::{
-    CheckReport, CommitMode, Finding, FindingKind, GcItem, GcKind, GcOptions, GcReport, StoreError,
+    Actor, CheckReport, CommitMode, Finding, FindingKind, GcItem, GcKind, GcOptions, GcReport, StoreError,
 };
 use rusqlite::{Connection, params};
 use serde_json::json;
@@ -25,7 +25,7 @@ fn gc(home: &Home, dry_run: bool, purge_deleted_before: Option<i64>) -> GcReport
 }
 
 fn log_path(home: &Home, run: &RunId) -> std::path::PathBuf {
-    home.store.run(run).unwrap().log.path
+    home.store.log_path(&home.store.run(run).unwrap().log)
 }
 
 fn leave(path: &Path, text: &str) {
@@ -143,7 +143,7 @@ fn wrong_counts_and_a_wrong_index_are_made_again() {
             .one(0, json!({"main_task_success": true, "side_task": {"id": "s"}, "side_task_success": true})),
     );
     let deleted = home.add(&draft("second", 2).header(json!({"tags": ["t"]})));
-    home.store.delete_run(&deleted).unwrap();
+    home.store.delete_run(&deleted, &Actor::local()).unwrap();
     let row = home.store.runs(&RunQuery::default()).unwrap().items.remove(0);
     let database = Connection::open(home.path().join("ct.sqlite")).unwrap();
     database.execute("UPDATE runs SET trajectory_count = 7, counts = '{}'", []).unwrap();
@@ -199,7 +199,7 @@ fn leftovers_are_told_in_bytes_then_removed() {
     let kept = home.add(&draft("kept", 1));
     let gone = home.add(&draft("gone", 4));
     let gone_log = log_path(&home, &gone);
-    home.store.delete_run(&gone).unwrap(); // at second 2
+    home.store.delete_run(&gone, &Actor::local()).unwrap(); // at second 2
     let hash = "ab".repeat(32);
     leave(&home.path().join(format!("logs/ab/{hash}.json")), "unreferenced");
     leave(&home.path().join("tmp/ingest-1/log.eval"), "half a log");

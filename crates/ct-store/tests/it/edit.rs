@@ -1,7 +1,7 @@
 //! What users change, delete and restore.
 
 use ct_model::{Comment, RunEdit, RunQuery, TrajectoryQuery};
-use ct_store::{Conflict, StoreError};
+use ct_store::{Actor, Conflict, StoreError};
 use serde_json::{Map, json};
 
 use crate::support::{Home, draft, second, trajectory};
@@ -35,7 +35,7 @@ fn edits_are_shown_and_found() {
         author: Some("someone".to_owned()),
         ..RunEdit::default()
     };
-    home.store.edit_run(&id, &edit).unwrap();
+    home.store.edit_run(&id, &edit, &Actor::local()).unwrap();
     let record = home.store.run(&id).unwrap();
     assert_eq!(
         (record.header.name.as_str(), &record.header.tags, record.version),
@@ -52,7 +52,9 @@ fn edits_are_shown_and_found() {
     assert_eq!(found(RunQuery { name: Some("first".to_owned()), ..RunQuery::default() }), 0);
 
     // A trajectory's own tag stays its own when its run loses it.
-    home.store.edit_run(&id, &RunEdit { remove_tags: words("own"), ..RunEdit::default() }).unwrap();
+    home.store
+        .edit_run(&id, &RunEdit { remove_tags: words("own"), ..RunEdit::default() }, &Actor::local())
+        .unwrap();
     assert_eq!(tagged(&home, "own"), (0, 1));
     assert!(home.store.check(false, &mut |_| ()).unwrap().findings.is_empty());
 }
@@ -62,9 +64,9 @@ fn an_edit_that_changes_nothing_is_no_new_version() {
     let home = Home::new();
     let id = home.add(&draft("first", 1));
     let edit = RunEdit { add_tags: words("a"), ..RunEdit::default() };
-    home.store.edit_run(&id, &edit).unwrap();
-    home.store.edit_run(&id, &edit).unwrap();
-    home.store.edit_run(&id, &RunEdit::default()).unwrap();
+    home.store.edit_run(&id, &edit, &Actor::local()).unwrap();
+    home.store.edit_run(&id, &edit, &Actor::local()).unwrap();
+    home.store.edit_run(&id, &RunEdit::default(), &Actor::local()).unwrap();
     assert_eq!(home.store.run(&id).unwrap().version, 2);
 }
 
@@ -74,8 +76,8 @@ fn an_edit_of_a_version_that_passed_is_refused() {
     let id = home.add(&draft("first", 1));
     let edit =
         |name: &str| RunEdit { name: Some(name.to_owned()), if_version: Some(1), ..RunEdit::default() };
-    home.store.edit_run(&id, &edit("mine")).unwrap();
-    let error = home.store.edit_run(&id, &edit("theirs")).unwrap_err();
+    home.store.edit_run(&id, &edit("mine"), &Actor::local()).unwrap();
+    let error = home.store.edit_run(&id, &edit("theirs"), &Actor::local()).unwrap_err();
     assert!(
         matches!(&error, StoreError::Conflict(Conflict::Changed { expected: 1, version: 2, .. })),
         "{error:?}"
@@ -96,13 +98,13 @@ fn a_deleted_run_is_hidden_until_it_is_restored() {
             home.store.trajectories(&trajectories).unwrap().total_count,
         )
     };
-    assert!(home.store.delete_run(&gone).unwrap());
-    assert!(!home.store.delete_run(&gone).unwrap());
+    assert!(home.store.delete_run(&gone, &Actor::local()).unwrap());
+    assert!(!home.store.delete_run(&gone, &Actor::local()).unwrap());
     assert_eq!((counts(false), counts(true), tagged(&home, "t")), ((1, 2), (2, 5), (0, 0)));
     assert_eq!(home.store.run(&gone).unwrap().deleted_at, Some(second(2)));
     let of_run = TrajectoryQuery { run_id: Some(gone.clone()), ..TrajectoryQuery::default() };
     assert_eq!(home.store.trajectories(&of_run).unwrap().total_count, 0);
-    let error = home.store.edit_run(&gone, &RunEdit::default()).unwrap_err();
+    let error = home.store.edit_run(&gone, &RunEdit::default(), &Actor::local()).unwrap_err();
     assert!(matches!(error, StoreError::Conflict(Conflict::RunDeleted { .. })), "{error:?}");
 
     assert_eq!(home.store.resolve_run(&kept.as_str()[..8]).unwrap(), kept);
@@ -116,8 +118,8 @@ fn a_deleted_run_is_hidden_until_it_is_restored() {
     }
     assert!(matches!(home.store.resolve_trajectory("gone-1"), Err(StoreError::Conflict(_))));
 
-    assert!(home.store.restore_run(&gone).unwrap());
-    assert!(!home.store.restore_run(&gone).unwrap());
+    assert!(home.store.restore_run(&gone, &Actor::local()).unwrap());
+    assert!(!home.store.restore_run(&gone, &Actor::local()).unwrap());
     assert_eq!((counts(false), tagged(&home, "t")), ((2, 5), (1, 3)));
     assert_eq!(home.store.resolve_trajectory("gone-1").unwrap(), trajectory("gone-1"));
     assert!(home.store.check(false, &mut |_| ()).unwrap().findings.is_empty());
@@ -157,7 +159,7 @@ fn what_is_not_there_is_not_found() {
     };
     not_found(home.store.run(&run).map(drop));
     not_found(home.store.documents(&run, &mut |_| std::ops::ControlFlow::Continue(())));
-    not_found(home.store.edit_run(&run, &RunEdit::default()));
-    not_found(home.store.delete_run(&run).map(drop));
-    not_found(home.store.restore_run(&run).map(drop));
+    not_found(home.store.edit_run(&run, &RunEdit::default(), &Actor::local()));
+    not_found(home.store.delete_run(&run, &Actor::local()).map(drop));
+    not_found(home.store.restore_run(&run, &Actor::local()).map(drop));
 }

@@ -8,7 +8,7 @@ use std::thread;
 use ct_model::{
     LogFormat, OutcomeCounts, RunEdit, RunId, RunQuery, TaskCounts, TrajectoryDocument, TrajectoryQuery,
 };
-use ct_store::{CommitMode, Committed, Conflict, GcOptions, Store, StoreError};
+use ct_store::{Actor, CommitMode, Committed, Conflict, GcOptions, Store, StoreError};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn a_run_is_kept_with_its_log_and_documents() {
     let side = TaskCounts { fail: 1, unscored: 2, ..TaskCounts::default() };
     let main = TaskCounts { pass: 1, fail: 1, unscored: 1, not_applicable: 0 };
     assert_eq!(record.counts, OutcomeCounts { main, side, errored: 1 });
-    assert_eq!(fs::read(&record.log.path).unwrap(), draft.bytes);
+    assert_eq!(fs::read(home.store.log_path(&record.log)).unwrap(), draft.bytes);
     assert_eq!(record.log.size_bytes, draft.bytes.len() as u64);
     assert_eq!(&record.log.hash.as_str()[..32], id.as_str());
 
@@ -117,7 +117,7 @@ fn the_same_bytes_are_the_same_run() {
     let known = ingest.known(&log.hash).unwrap().unwrap();
     assert_eq!((&known.run_id, known.revision, known.deleted, log.healed), (&id, None, false, false));
     assert_eq!(told.last(), Some(&(draft.bytes.len() as u64)));
-    home.store.delete_run(&id).unwrap();
+    home.store.delete_run(&id, &Actor::local()).unwrap();
     assert!(ingest.known(&log.hash).unwrap().unwrap().deleted);
     assert_eq!(fs::read(&log.path).unwrap(), draft.bytes);
     drop(ingest);
@@ -136,7 +136,7 @@ fn runs_of_the_same_eval_are_told() {
     let ingest = home.store.begin_ingest().unwrap();
     assert_eq!(ingest.same_eval("e1").unwrap(), ids);
     assert_eq!(ingest.same_eval("e2").unwrap(), []);
-    home.store.delete_run(&ids[0]).unwrap();
+    home.store.delete_run(&ids[0], &Actor::local()).unwrap();
     assert_eq!(ingest.same_eval("e1").unwrap(), ids[1..]);
 }
 
@@ -215,7 +215,7 @@ fn a_replaced_run_keeps_its_id_place_and_edits() {
         description: Some(Some("my words".to_owned())),
         ..RunEdit::default()
     };
-    home.store.edit_run(&id, &edit).unwrap();
+    home.store.edit_run(&id, &edit, &Actor::local()).unwrap();
 
     // The second log has other bytes, one trajectory less and one more.
     let mut new = draft("new", 1)
@@ -237,9 +237,9 @@ fn a_replaced_run_keeps_its_id_place_and_edits() {
     );
     assert_eq!((record.counts.main.pass, record.created_at), (3, second(0)));
     let [revision] = record.revisions.as_slice() else { panic!("{:?}", record.revisions) };
-    assert_eq!(fs::read(&revision.log.path).unwrap(), old.bytes);
+    assert_eq!(fs::read(home.store.log_path(&revision.log)).unwrap(), old.bytes);
     assert_eq!((revision.revision, revision.made_at, revision.replaced_at), (1, second(0), second(3)));
-    assert_eq!(fs::read(&record.log.path).unwrap(), new.bytes);
+    assert_eq!(fs::read(home.store.log_path(&record.log)).unwrap(), new.bytes);
 
     let names: Vec<_> =
         home.documents(&id).into_iter().map(|d| d.trajectory_id.unwrap().to_string()).collect();
@@ -275,7 +275,7 @@ fn only_a_run_that_is_there_can_be_replaced() {
     let unknown = CommitMode::Replace(RunId::new("0000").unwrap());
     assert!(matches!(add(&home.store, &draft("a", 1), unknown), Err(StoreError::NotFound { .. })));
     let id = home.add(&draft("b", 1));
-    home.store.delete_run(&id).unwrap();
+    home.store.delete_run(&id, &Actor::local()).unwrap();
     let error = add(&home.store, &draft("c", 1), CommitMode::Replace(id)).unwrap_err();
     assert!(matches!(error, StoreError::Conflict(Conflict::RunDeleted { .. })), "{error:?}");
 }
@@ -298,7 +298,7 @@ fn options_of_the_command_line_do_not_lose_what_the_log_says() {
 fn staging_a_log_again_heals_what_is_stored() {
     let home = Home::new();
     let draft = draft("sick", 1);
-    let path = home.store.run(&home.add(&draft)).unwrap().log.path;
+    let path = home.store.log_path(&home.store.run(&home.add(&draft)).unwrap().log);
     let stage = || {
         let mut ingest = home.store.begin_ingest().unwrap();
         ingest.stage_log(&mut draft.bytes.as_slice(), LogFormat::Eval, &mut |_| ()).unwrap().healed

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use ct_model::{
     Outcome, RunQuery, RunRecord, RunRow, RunSort, RunStatus, TrajectoryDocument, TrajectoryQuery,
 };
-use ct_store::StoreError;
+use ct_store::{Actor, StoreError};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ proptest! {
             all.push((home.add(&draft), draft.typed()));
         }
         for ((id, _), _) in all.iter().zip(&deleted).filter(|(_, deleted)| **deleted) {
-            home.store.delete_run(id).unwrap();
+            home.store.delete_run(id, &Actor::local()).unwrap();
         }
         let everything = RunQuery { include_deleted: true, descending: false, ..RunQuery::default() };
         let rows = home.store.runs(&everything).unwrap().items;

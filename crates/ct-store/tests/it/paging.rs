@@ -34,12 +34,12 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 #[derive(Default)]
-struct Actor {
+struct Someone {
     made: usize,
     runs: BTreeMap<usize, RunId>,
 }
 
-impl Actor {
+impl Someone {
     /// Does it, and tells the runs that are no longer where they were all the time.
     fn act(&mut self, home: &Home, step: &Step) -> Vec<RunId> {
         let pick = |number: usize| self.runs.values().nth(number % self.runs.len().max(1)).cloned();
@@ -51,12 +51,14 @@ impl Actor {
                 self.made += 1;
                 Vec::new()
             }
-            Step::Delete(number) => {
-                pick(*number).into_iter().inspect(|id| drop(home.store.delete_run(id))).collect()
-            }
-            Step::Restore(number) => {
-                pick(*number).into_iter().inspect(|id| drop(home.store.restore_run(id))).collect()
-            }
+            Step::Delete(number) => pick(*number)
+                .into_iter()
+                .inspect(|id| drop(home.store.delete_run(id, &ct_store::Actor::local())))
+                .collect(),
+            Step::Restore(number) => pick(*number)
+                .into_iter()
+                .inspect(|id| drop(home.store.restore_run(id, &ct_store::Actor::local())))
+                .collect(),
             Step::Purge => {
                 let options = GcOptions { dry_run: false, purge_deleted_before: Some(second(1_000_000)) };
                 home.store.gc(options).unwrap();
@@ -66,7 +68,9 @@ impl Actor {
             Step::Tag(number) => {
                 let edit = RunEdit { add_tags: vec![format!("tag {}", self.made)], ..RunEdit::default() };
                 // A deleted run refuses, which is as well.
-                pick(*number).iter().for_each(|id| drop(home.store.edit_run(id, &edit)));
+                pick(*number)
+                    .iter()
+                    .for_each(|id| drop(home.store.edit_run(id, &edit, &ct_store::Actor::local())));
                 Vec::new()
             }
             Step::Replace(number) => {
@@ -111,7 +115,7 @@ proptest! {
         descending in any::<bool>(),
     ) {
         let home = Home::new();
-        let mut actor = Actor::default();
+        let mut actor = Someone::default();
         start.iter().for_each(|step| drop(actor.act(&home, step)));
         let all = RunQuery { sort, descending, ..RunQuery::default() };
         let names = |query: &RunQuery| -> Vec<String> {
@@ -158,7 +162,7 @@ proptest! {
         size in 1u64..4,
     ) {
         let home = Home::new();
-        let mut actor = Actor::default();
+        let mut actor = Someone::default();
         start.iter().for_each(|step| drop(actor.act(&home, step)));
         let all = TrajectoryQuery::default();
         let names = |query: &TrajectoryQuery| -> Vec<String> {

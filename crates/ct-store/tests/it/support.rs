@@ -159,6 +159,7 @@ pub(crate) fn new_run(draft: &Draft, log: ct_store::StagedLog) -> NewRun {
     NewRun {
         run_id: RunId::new(&log.hash.as_str()[..32]).unwrap(),
         header: serde_json::from_value::<RunHeader>(draft.header.clone()).unwrap(),
+        actor: ct_store::Actor::local(),
         edit: draft.edit.clone(),
         status: draft.status,
         eval_id: draft.eval_id.clone(),
