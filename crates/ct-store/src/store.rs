@@ -1,6 +1,7 @@
 //! The store as callers see it.
 
 use std::fs;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use crate::record::{
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// The database in a data folder.
+const DATABASE: &str = "ct.sqlite";
 /// How many ids an ambiguous prefix is explained with.
 const CANDIDATES_MAX: u64 = 10;
 
@@ -39,9 +42,19 @@ impl Store {
     /// As [`Store::open`], with another clock.
     pub fn open_with_clock(data_dir: &Path, clock: Clock) -> Result<Store> {
         fs::create_dir_all(data_dir).map_err(StoreError::io("make the data folder", data_dir))?;
-        let meta = SqliteStore::open(&data_dir.join("ct.sqlite"))?;
+        let meta = SqliteStore::open(&data_dir.join(DATABASE))?;
         let logs = LogFolder::new(data_dir);
         Ok(Store { data_dir: data_dir.to_owned(), meta: Box::new(meta), logs, clock })
+    }
+
+    /// As [`Store::open`], but never makes one: [`StoreError::NoStore`].
+    pub fn open_existing(data_dir: &Path) -> Result<Store> {
+        match fs::metadata(data_dir.join(DATABASE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(StoreError::NoStore { path: data_dir.to_owned() })
+            }
+            _ => Self::open(data_dir),
+        }
     }
 
     /// The data folder.

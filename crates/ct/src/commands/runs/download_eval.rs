@@ -46,7 +46,7 @@ pub(crate) struct DownloadEvalArgs {
 
 /// Writes the log.
 pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let run = find(&store, &arguments.run)?;
     let log = store.run(&run)?.log;
     let printer = &context.printer;

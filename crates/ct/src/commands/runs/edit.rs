@@ -44,7 +44,7 @@ pub(super) fn edit(arguments: EditArgs, context: &Context) -> Result<(), CliErro
     if let Some(tag) = arguments.add.iter().find(|tag| arguments.untag.contains(tag)) {
         return Err(CliError::usage(format!("tag {tag} is both to be added and to be removed")));
     }
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let run = target::run(&store, &arguments.run)?;
     let edit = RunEdit {
         name: arguments.name,

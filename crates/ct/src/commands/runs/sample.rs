@@ -101,7 +101,7 @@ pub(super) fn sample(arguments: &SampleArgs, context: &Context) -> Result<(), Cl
         (fields, _) => fields.to_vec(),
     };
     let request = Request { sizes, stratify_by, group_by: arguments.group_by.clone(), seed };
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let run = target::run(&store, &arguments.run)?;
     let population = population(&store, &run, &request, &arguments.filter)?;
     let draw = sampling::draw(&population.items, &request).map_err(|error| refused(&error, &run))?;
