@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::commands::{Context, target};
 use crate::error::CliError;
 use crate::output::{self, Format, Printer, Progress};
+use crate::pipeline::partial;
 
 /// Bytes copied at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -152,11 +153,7 @@ fn write(log: &LogRef, path: &Path, overwrite: bool, progress: &Progress) -> Res
         _ => Path::new("."),
     };
     std::fs::create_dir_all(folder).map_err(|error| CliError::io("make the folder", folder, &error))?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".ct-")
-        .suffix(".partial")
-        .tempfile_in(folder)
-        .map_err(|error| CliError::io("write in", folder, &error))?;
+    let mut file = partial::file_in(folder).map_err(|error| CliError::io("write in", folder, &error))?;
     copy(log, file.as_file_mut(), |error| CliError::io("write", path, &error), progress)?;
     file.as_file().sync_all().map_err(|error| CliError::io("write", path, &error))?;
     let persisted = if overwrite {

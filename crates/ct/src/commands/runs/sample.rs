@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::commands::{Context, target};
 use crate::error::CliError;
 use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
-use crate::pipeline::{self, Selection};
+use crate::pipeline::{self, Selection, partial};
 
 /// The file that records the draw beside the parts.
 const MANIFEST_FILE: &str = "manifest.json";
@@ -220,7 +220,7 @@ fn save(
         )));
     }
     let write = || {
-        let mut file = tempfile::Builder::new().prefix(".ct-").suffix(".partial").tempfile_in(folder)?;
+        let mut file = partial::file_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist(&path).map_err(|error| error.error)
