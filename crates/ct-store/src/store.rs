@@ -81,19 +81,20 @@ impl Store {
 
     /// The run whose id is, or begins with, `prefix`; not a deleted one.
     pub fn resolve_run(&self, prefix: &str) -> Result<RunId> {
-        let find = |deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        let find = |prefix: &str, deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
         resolve("run", prefix, RunId::as_str, find, false)
     }
 
     /// As [`Store::resolve_run`], deleted runs too.
     pub fn resolve_run_with_deleted(&self, prefix: &str) -> Result<RunId> {
-        let find = |deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        let find = |prefix: &str, deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
         resolve("run", prefix, RunId::as_str, find, true)
     }
 
     /// The trajectory whose id is, or begins with, `prefix`; not one of a deleted run.
     pub fn resolve_trajectory(&self, prefix: &str) -> Result<TrajectoryId> {
-        let find = |deleted| self.meta.trajectories_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        let find =
+            |prefix: &str, deleted| self.meta.trajectories_with_prefix(prefix, deleted, CANDIDATES_MAX);
         resolve("trajectory", prefix, TrajectoryId::as_str, find, false)
     }
 
@@ -167,12 +168,36 @@ fn resolve<I>(
     what: &str,
     prefix: &str,
     text: impl Fn(&I) -> &str,
-    find: impl Fn(bool) -> Result<Vec<Candidate<I>>>,
+    find: impl Fn(&str, bool) -> Result<Vec<Candidate<I>>>,
     with_deleted: bool,
 ) -> Result<I> {
     if prefix.is_empty() {
         return Err(StoreError::invalid(format!("an empty text names no {what}")));
     }
+    match resolve_as_written(what, prefix, &text, &find, with_deleted) {
+        // Hashes are written in lower case here, and elsewhere in upper case too.
+        Err(error @ StoreError::NotFound { .. })
+            if prefix.bytes().any(|byte| byte.is_ascii_uppercase())
+                && prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') =>
+        {
+            let lower = prefix.to_ascii_lowercase();
+            match resolve_as_written(what, &lower, &text, &find, with_deleted) {
+                Err(StoreError::NotFound { .. }) => Err(error),
+                found => found,
+            }
+        }
+        found => found,
+    }
+}
+
+fn resolve_as_written<I>(
+    what: &str,
+    prefix: &str,
+    text: &impl Fn(&I) -> &str,
+    find: &impl Fn(&str, bool) -> Result<Vec<Candidate<I>>>,
+    with_deleted: bool,
+) -> Result<I> {
+    let find = |deleted| find(prefix, deleted);
     let mut found = find(with_deleted)?;
     // What is exactly meant comes first, whatever else begins with it.
     if found.len() == 1 || found.first().is_some_and(|first| text(&first.id) == prefix) {
