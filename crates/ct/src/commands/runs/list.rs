@@ -302,13 +302,13 @@ fn print_table(printer: &Printer, store: Option<&Store>, query: &RunQuery) -> Re
         printer,
         &[
             ("ID", Align::Whole),
-            ("NAME", Align::Left),
-            ("POLICY", Align::Left),
-            ("TASKS", Align::Left),
+            ("NAME", Align::Name),
+            ("POLICY", Align::Name),
+            ("TASKS", Align::Name),
             ("MAIN", Align::Right),
             ("SIDE", Align::Right),
             ("COST", Align::Right),
-            ("TAGS", Align::Left),
+            ("TAGS", Align::Name),
             ("AGE", Align::Right),
         ],
     );
