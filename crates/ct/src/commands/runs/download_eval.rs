@@ -66,6 +66,11 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
     let path =
         arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{run}.{}", log.format.as_str())));
     let path = if path.is_dir() { path.join(format!("{run}.{}", log.format.as_str())) } else { path };
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        progress.clear();
+        return Err(CliError::conflict(format!("{} is there and is no regular file", path.display()))
+            .hint("for standard output give: -o -"));
+    }
     if path.exists() {
         if hash_of(&path)? == log.hash {
             progress.clear();
