@@ -77,6 +77,22 @@ pub enum Kind {
     Null,
 }
 
+impl Kind {
+    /// The kind of a value by its first byte.
+    #[inline]
+    fn of(first: u8) -> Option<Self> {
+        Some(match first {
+            b'{' => Self::Object,
+            b'[' => Self::Array,
+            b'"' => Self::String,
+            b'-' | b'0'..=b'9' | b'N' | b'I' => Self::Number,
+            b't' | b'f' => Self::Bool,
+            b'n' => Self::Null,
+            _ => return None,
+        })
+    }
+}
+
 /// The beginning of a string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
@@ -100,6 +116,7 @@ pub struct Reader<R> {
     member_start: u64,
     capture: Capture,
     scratch: Vec<u8>,
+    /// For keys, and for texts that are only looked at.
     key: String,
 }
 
@@ -128,27 +145,35 @@ impl Capture {
     }
 }
 
-/// Which kind of container is open, one bit a level.
+/// Which kind of container is open, one bit a level. Few containers lie deeper than one word tells.
 #[derive(Default)]
 struct Stack {
-    bits: Vec<u64>,
+    /// The innermost levels, the last one lowest.
+    word: u64,
+    outer_words: Vec<u64>,
     len: usize,
 }
 
 impl Stack {
     fn push(&mut self, object: bool) {
-        let (word, bit) = (self.len / 64, self.len % 64);
-        if word == self.bits.len() {
-            self.bits.push(0);
+        if self.len > 0 && self.len.is_multiple_of(64) {
+            self.outer_words.push(self.word);
         }
-        self.bits[word] = self.bits[word] & !(1 << bit) | (u64::from(object) << bit);
+        self.word = self.word << 1 | u64::from(object);
         self.len += 1;
     }
 
     /// Closes a container; false when the innermost one is of the other kind.
     fn pop(&mut self, object: bool) -> bool {
+        let same = self.word & 1 == u64::from(object);
+        self.word >>= 1;
         self.len -= 1;
-        (self.bits[self.len / 64] >> (self.len % 64)) & 1 == u64::from(object)
+        if self.len.is_multiple_of(64)
+            && let Some(word) = self.outer_words.pop()
+        {
+            self.word = word;
+        }
+        same
     }
 }
 
@@ -175,6 +200,26 @@ const CLASS: [u8; 256] = {
     class[b']' as usize] = CLOSE;
     class
 };
+
+/// Length of the text at the front of a string that stands for itself: to the quote, an escape, a byte beyond ASCII or
+/// the end. Looks at eight bytes at a time.
+fn plain_len(text: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // Marks the zero bytes of a word by their highest bits; of the marks, the lowest is always right.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    let (words, rest) = text.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let marks =
+            zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\'))) | word & HIGH;
+        if marks != 0 {
+            return index * 8 + marks.trailing_zeros() as usize / 8;
+        }
+    }
+    let ends = |b: &u8| matches!(b, b'"' | b'\\') || !b.is_ascii();
+    text.len() - rest.len() + rest.iter().position(ends).unwrap_or(rest.len())
+}
 
 fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\r' | b'\n')
@@ -222,7 +267,14 @@ impl<R: Read> Reader<R> {
         self.source
     }
 
+    /// The bytes in the window that are not consumed.
+    #[inline]
+    fn unread(&self) -> &[u8] {
+        &self.window[self.start..self.end]
+    }
+
     /// Loads more; false at the end of the document. Call only when the window is used up.
+    #[cold]
     fn fill(&mut self) -> Result<bool, JsonError> {
         debug_assert_eq!(self.start, self.end);
         self.capture.take(&self.window, self.end);
@@ -243,6 +295,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The next byte, not consumed; `None` at the end of the document.
+    #[inline]
     fn look(&mut self) -> Result<Option<u8>, JsonError> {
         if self.start == self.end && !self.fill()? {
             return Ok(None);
@@ -250,14 +303,20 @@ impl<R: Read> Reader<R> {
         Ok(Some(self.window[self.start]))
     }
 
+    #[inline]
     fn must_look(&mut self) -> Result<u8, JsonError> {
-        self.look()?.ok_or(JsonError::UnexpectedEnd { offset: self.offset() })
+        match self.look()? {
+            Some(b) => Ok(b),
+            None => Err(JsonError::UnexpectedEnd { offset: self.offset() }),
+        }
     }
 
+    #[cold]
     fn syntax<T>(&self, expected: &'static str) -> Result<T, JsonError> {
         Err(JsonError::Syntax { offset: self.offset(), expected })
     }
 
+    #[inline]
     fn skip_space(&mut self) -> Result<(), JsonError> {
         while let Some(b) = self.look()? {
             if !is_space(b) {
@@ -269,17 +328,20 @@ impl<R: Read> Reader<R> {
     }
 
     /// The kind of the next value. Consumes only white space.
+    #[inline]
     pub fn peek(&mut self) -> Result<Kind, JsonError> {
+        match self.unread().first().and_then(|b| Kind::of(*b)) {
+            Some(kind) => Ok(kind),
+            None => self.peek_behind_space(),
+        }
+    }
+
+    fn peek_behind_space(&mut self) -> Result<Kind, JsonError> {
         self.skip_space()?;
-        Ok(match self.must_look()? {
-            b'{' => Kind::Object,
-            b'[' => Kind::Array,
-            b'"' => Kind::String,
-            b'-' | b'0'..=b'9' | b'N' | b'I' => Kind::Number,
-            b't' | b'f' => Kind::Bool,
-            b'n' => Kind::Null,
-            _ => return self.syntax("a value"),
-        })
+        match Kind::of(self.must_look()?) {
+            Some(kind) => Ok(kind),
+            None => self.syntax("a value"),
+        }
     }
 
     /// Calls `f` with each key of the next value, which must consume the member's value or nothing (then the value is
@@ -352,16 +414,13 @@ impl<R: Read> Reader<R> {
 
     /// Consumes a key and says which of the names it is.
     fn key_among<'n>(&mut self, names: &[&'n str]) -> Result<Option<&'n str>, JsonError> {
-        if self.must_look()? == b'"' {
-            let text = &self.window[self.start + 1..self.end];
-            let text = &text[..text.len().min(PLAIN_BYTES_MAX)];
-            if let Some(at) = text.iter().position(|&b| b == b'"' || b == b'\\')
-                && text[at] == b'"'
-            {
-                let found = names.iter().copied().find(|name| name.as_bytes() == &text[..at]);
-                self.start += at + 2;
-                return Ok(found);
-            }
+        if self.must_look()? == b'"'
+            && let Some(word) = self.plain_word()
+        {
+            let is_word = |name: &&str| name.as_bytes().first() == word.first() && name.as_bytes() == word;
+            let found = names.iter().copied().find(is_word);
+            self.start += word.len() + 2;
+            return Ok(found);
         }
         let mut key = std::mem::take(&mut self.key);
         self.read_key(&mut key)?;
@@ -370,8 +429,28 @@ impl<R: Read> Reader<R> {
         Ok(found)
     }
 
+    /// A short string without escapes that ends in the window. Stands on the opening quote and consumes nothing.
+    #[inline]
+    fn plain_word(&self) -> Option<&[u8]> {
+        let text = &self.window[self.start + 1..self.end];
+        let text = &text[..text.len().min(PLAIN_BYTES_MAX)];
+        let at = plain_len(text);
+        (text.get(at) == Some(&b'"')).then(|| &text[..at])
+    }
+
     /// Consumes the colon behind a key and the white space around it.
+    #[inline]
     fn skip_colon(&mut self) -> Result<(), JsonError> {
+        if let [b':', next, ..] = self.unread()
+            && *next > b' '
+        {
+            self.start += 1;
+            return Ok(());
+        }
+        self.skip_colon_and_space()
+    }
+
+    fn skip_colon_and_space(&mut self) -> Result<(), JsonError> {
         self.skip_space()?;
         if self.must_look()? != b':' {
             return self.syntax("`:`");
@@ -416,7 +495,21 @@ impl<R: Read> Reader<R> {
     }
 
     /// Goes to the next member of a container and says whether there is one; consumes the comma or the `close`.
+    #[inline]
     fn more(&mut self, close: u8, first: &mut bool) -> Result<bool, JsonError> {
+        if let [b',', next, ..] = self.unread()
+            && *next > b' '
+            && *next != close
+            && !*first
+        {
+            self.start += 1;
+            self.member_start = self.offset();
+            return Ok(true);
+        }
+        self.more_behind_space(close, first)
+    }
+
+    fn more_behind_space(&mut self, close: u8, first: &mut bool) -> Result<bool, JsonError> {
         self.skip_space()?;
         let b = self.must_look()?;
         if b == close {
@@ -618,9 +711,9 @@ impl<R: Read> Reader<R> {
     fn plain(&mut self, chars_max: usize, out: &mut String) -> Option<bool> {
         let text = &self.window[self.start + 1..self.end];
         let text = &text[..text.len().min(PLAIN_BYTES_MAX).min(chars_max.saturating_add(1))];
-        let at = text.iter().position(|&b| b == b'"' || b == b'\\' || !b.is_ascii());
-        let (chars, cut) = match at {
-            Some(at) if text[at] == b'"' => (at, false),
+        let at = plain_len(text);
+        let (chars, cut) = match text.get(at) {
+            Some(b'"') => (at, false),
             None if text.len() > chars_max => (chars_max, true),
             _ => return None,
         };
@@ -635,8 +728,26 @@ impl<R: Read> Reader<R> {
         Ok(self.text_into(chars_max, &mut text)?.map(|cut| Text { text, cut }))
     }
 
+    /// As [`Reader::text`], for texts that are looked at and not kept: allocates nothing in most cases.
+    pub fn glance(&mut self, chars_max: usize) -> Result<Option<&str>, JsonError> {
+        if self.peek()? == Kind::String
+            && let Some(word) = self.plain_word()
+            && word.len() <= chars_max
+        {
+            let from = self.start + 1;
+            let to = from + word.len();
+            self.start = to + 1;
+            return Ok(std::str::from_utf8(&self.window[from..to]).ok());
+        }
+        let mut text = std::mem::take(&mut self.key);
+        text.clear();
+        let cut = self.text_into(chars_max, &mut text);
+        self.key = text;
+        Ok(cut?.map(|_| self.key.as_str()))
+    }
+
     /// As [`Reader::text`], appended to `out`: says whether the string went on, and `None` for any other value.
-    pub fn text_into(&mut self, chars_max: usize, out: &mut String) -> Result<Option<bool>, JsonError> {
+    fn text_into(&mut self, chars_max: usize, out: &mut String) -> Result<Option<bool>, JsonError> {
         if self.peek()? != Kind::String {
             self.skip()?;
             return Ok(None);
@@ -726,6 +837,11 @@ fn parse_number(raw: &[u8]) -> Option<f64> {
         b"Infinity" => Some(f64::INFINITY),
         b"-Infinity" => Some(f64::NEG_INFINITY),
         _ => {
+            // A double holds any integer of fifteen digits.
+            if raw.len() <= 15 && !raw.is_empty() && raw.iter().all(u8::is_ascii_digit) {
+                let integer = raw.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+                return Some(integer as f64);
+            }
             let digits = raw.strip_prefix(b"-").unwrap_or(raw);
             if !digits.first()?.is_ascii_digit() || !digits.last()?.is_ascii_digit() {
                 return None;
@@ -994,6 +1110,20 @@ mod tests {
                         .unwrap();
                     reader.end().unwrap();
                     assert_eq!(seen, [Some(expected.clone()), None], "{string:?} {chars_max}");
+                }
+                for source in [&mut raw.as_slice() as &mut dyn Read, &mut Drip(&raw)] {
+                    let mut reader = Reader::new(source);
+                    let mut seen = Vec::new();
+                    reader
+                        .fields(&[string], |_, r| {
+                            r.array(|_, r| {
+                                seen.push(r.glance(chars_max)?.map(str::to_owned));
+                                Ok::<_, JsonError>(())
+                            })
+                        })
+                        .unwrap();
+                    reader.end().unwrap();
+                    assert_eq!(seen, [Some(expected.text.clone()), None], "{string:?} {chars_max}");
                 }
             }
         }

@@ -45,6 +45,28 @@ pub enum StoreError {
         /// The newest version known here.
         supported: i64,
     },
+    /// There is no store in this folder.
+    #[error("there is no store in {} yet", path.display())]
+    NoStore {
+        /// The data folder.
+        path: PathBuf,
+    },
+    /// Nothing can be written to the store.
+    #[error("the data folder {} is read-only", path.display())]
+    ReadOnly {
+        /// The data folder.
+        path: PathBuf,
+    },
+    /// Something of the database still lies beside it, and cannot be taken in because the folder is read-only.
+    #[error(
+        "the last changes of {} lie beside it in a -wal file, and the folder is read-only: they can be taken in only \
+         where the folder can be written",
+        path.display()
+    )]
+    Unsettled {
+        /// The database.
+        path: PathBuf,
+    },
     /// What is stored is not what was once stored.
     #[error("{what} is damaged ({detail})")]
     Corrupt {
@@ -136,6 +158,12 @@ impl StoreError {
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
+    }
+
+    /// Whether there is no room left on the disk.
+    pub fn is_disk_full(&self) -> bool {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, Self::Io { source, .. } if full.contains(&source.kind()))
     }
 
     pub(crate) fn invalid(what: impl Into<String>) -> Self {

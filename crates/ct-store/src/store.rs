@@ -1,6 +1,7 @@
 //! The store as callers see it.
 
 use std::fs;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport};
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// The database in a data folder.
+const DATABASE: &str = "ct.sqlite";
 /// How many ids an ambiguous prefix is explained with.
 const CANDIDATES_MAX: u64 = 10;
 
@@ -41,9 +44,19 @@ impl Store {
     /// As [`Store::open`], with another clock.
     pub fn open_with_clock(data_dir: &Path, clock: Clock) -> Result<Store> {
         fs::create_dir_all(data_dir).map_err(StoreError::io("make the data folder", data_dir))?;
-        let meta = SqliteStore::open(&data_dir.join("ct.sqlite"))?;
+        let meta = SqliteStore::open(&data_dir.join(DATABASE))?;
         let logs = LogFolder::new(data_dir);
         Ok(Store { data_dir: data_dir.to_owned(), meta: Box::new(meta), logs, clock })
+    }
+
+    /// As [`Store::open`], but never makes one: [`StoreError::NoStore`].
+    pub fn open_existing(data_dir: &Path) -> Result<Store> {
+        match fs::metadata(data_dir.join(DATABASE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(StoreError::NoStore { path: data_dir.to_owned() })
+            }
+            _ => Self::open(data_dir),
+        }
     }
 
     /// The data folder.
@@ -70,19 +83,20 @@ impl Store {
 
     /// The run whose id is, or begins with, `prefix`; not a deleted one.
     pub fn resolve_run(&self, prefix: &str) -> Result<RunId> {
-        let find = |deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        let find = |prefix: &str, deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
         resolve("run", prefix, RunId::as_str, find, false)
     }
 
     /// As [`Store::resolve_run`], deleted runs too.
     pub fn resolve_run_with_deleted(&self, prefix: &str) -> Result<RunId> {
-        let find = |deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        let find = |prefix: &str, deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
         resolve("run", prefix, RunId::as_str, find, true)
     }
 
     /// The trajectory whose id is, or begins with, `prefix`; not one of a deleted run.
     pub fn resolve_trajectory(&self, prefix: &str) -> Result<TrajectoryId> {
-        let find = |deleted| self.meta.trajectories_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        let find =
+            |prefix: &str, deleted| self.meta.trajectories_with_prefix(prefix, deleted, CANDIDATES_MAX);
         resolve("trajectory", prefix, TrajectoryId::as_str, find, false)
     }
 
@@ -156,12 +170,36 @@ fn resolve<I>(
     what: &str,
     prefix: &str,
     text: impl Fn(&I) -> &str,
-    find: impl Fn(bool) -> Result<Vec<Candidate<I>>>,
+    find: impl Fn(&str, bool) -> Result<Vec<Candidate<I>>>,
     with_deleted: bool,
 ) -> Result<I> {
     if prefix.is_empty() {
         return Err(StoreError::invalid(format!("an empty text names no {what}")));
     }
+    match resolve_as_written(what, prefix, &text, &find, with_deleted) {
+        // Hashes are written in lower case here, and elsewhere in upper case too.
+        Err(error @ StoreError::NotFound { .. })
+            if prefix.bytes().any(|byte| byte.is_ascii_uppercase())
+                && prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') =>
+        {
+            let lower = prefix.to_ascii_lowercase();
+            match resolve_as_written(what, &lower, &text, &find, with_deleted) {
+                Err(StoreError::NotFound { .. }) => Err(error),
+                found => found,
+            }
+        }
+        found => found,
+    }
+}
+
+fn resolve_as_written<I>(
+    what: &str,
+    prefix: &str,
+    text: &impl Fn(&I) -> &str,
+    find: &impl Fn(&str, bool) -> Result<Vec<Candidate<I>>>,
+    with_deleted: bool,
+) -> Result<I> {
+    let find = |deleted| find(prefix, deleted);
     let mut found = find(with_deleted)?;
     // What is exactly meant comes first, whatever else begins with it.
     if found.len() == 1 || found.first().is_some_and(|first| text(&first.id) == prefix) {

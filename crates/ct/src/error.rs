@@ -251,6 +251,19 @@ impl From<StoreError> for CliError {
                             with ct runs make on the logs folder beside it (edits of names and tags are lost)";
                 (Kind::Data, Some(hint.to_owned()))
             }
+            StoreError::NoStore { .. } => {
+                (Kind::NotFound, Some("the first run makes it: ct runs make LOG".to_owned()))
+            }
+            StoreError::ReadOnly { .. } => (Kind::Io, None),
+            StoreError::Unsettled { .. } => {
+                let hint = "open it once where it can be written, with: ct runs list; or copy the folder and name the \
+                            copy with --data-dir";
+                (Kind::Io, Some(hint.to_owned()))
+            }
+            error if error.is_disk_full() => {
+                let hint = "free some space; leftovers of interrupted work go with: ct store gc";
+                (Kind::Io, Some(hint.to_owned()))
+            }
             StoreError::Io { .. } | StoreError::Source { .. } => (Kind::Io, None),
             StoreError::Busy { .. } => (Kind::Busy, None),
             StoreError::Database { .. } => (Kind::Data, None),

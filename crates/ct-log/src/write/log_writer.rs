@@ -56,9 +56,15 @@ pub struct LogWriter {
 impl LogWriter {
     /// Begins a log. `start` is `{version, eval, plan}` (see [`start_of`]). The file must not exist.
     pub fn create(path: &Path, start: &[u8]) -> Result<Self, WriteError> {
+        let failed = |source| WriteError::Io { path: path.to_owned(), source };
+        let file = File::options().read(true).write(true).create_new(true).open(path).map_err(failed)?;
+        Self::begin(file, path, start)
+    }
+
+    /// As [`LogWriter::create`], in an empty file that was made already.
+    pub(super) fn begin(file: File, path: &Path, start: &[u8]) -> Result<Self, WriteError> {
         RawObject::parse(start).map_err(|source| WriteError::Document { what: "the start", source })?;
-        let file = File::options().read(true).write(true).create_new(true).open(path);
-        let archive = file.and_then(|file| ArchiveWriter::new(file, 0, Vec::new()));
+        let archive = ArchiveWriter::new(file, 0, Vec::new());
         let mut writer = Self {
             path: path.to_owned(),
             archive: archive.map_err(|source| WriteError::Io { path: path.to_owned(), source })?,

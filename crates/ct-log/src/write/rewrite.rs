@@ -112,8 +112,8 @@ pub fn rewrite(
         progress,
     };
     let samples = match format {
-        Format::Eval => work.write_archive(&temp.path, &header, reductions.as_deref(), !unfinished)?,
-        Format::Json => work.write_document(&temp.path, &header, reductions.as_deref())?,
+        Format::Eval => work.write_archive(&temp, &header, reductions.as_deref(), !unfinished)?,
+        Format::Json => work.write_document(&temp, &header, reductions.as_deref())?,
     };
     temp.rename(out)?;
     let mut defects = log.defects();
@@ -167,13 +167,13 @@ struct Work<'a> {
 impl Work<'_> {
     fn write_archive(
         &mut self,
-        path: &Path,
+        temp: &Temp,
         header: &NewHeader,
         reductions: Option<&[u8]>,
         finish: bool,
     ) -> Result<u64, WriteError> {
         let raw = header.to_bytes();
-        let mut writer = LogWriter::create(path, &start_of(&raw)?)?;
+        let mut writer = LogWriter::begin(temp.file()?, &temp.path, &start_of(&raw)?)?;
         if !finish {
             for update in header.config_updates().map_err(document)? {
                 writer.add_config_update(&update)?;
@@ -321,13 +321,13 @@ impl Work<'_> {
 
     fn write_document(
         &mut self,
-        path: &Path,
+        temp: &Temp,
         header: &NewHeader,
         reductions: Option<&[u8]>,
     ) -> Result<u64, WriteError> {
+        let path = &temp.path;
         let failed = |source| WriteError::Io { path: path.to_owned(), source };
-        let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
-        let mut out = BufWriter::with_capacity(256 * 1024, file);
+        let mut out = BufWriter::with_capacity(256 * 1024, temp.file()?);
         let mut header = header.to_bytes();
         header.pop();
         header.extend_from_slice(br#","samples":["#);
@@ -418,22 +418,46 @@ impl Read for Tee<'_> {
     }
 }
 
-/// A file beside the one to be written, which takes its place or goes away.
+/// A file beside the one to be written, which takes its place or goes away. It is locked for as long as somebody writes
+/// it; the system lets go of the lock of a killed process, and the next writer removes what has none.
 struct Temp {
     path: PathBuf,
+    file: File,
     keep: bool,
 }
 
+const TEMP_PREFIX: &str = ".ct-";
+const TEMP_SUFFIX: &str = ".part";
+/// Elsewhere a locked file cannot be read by its own writer; nothing is locked there, and no leftover removed.
+const LOCKS: bool = cfg!(unix);
+
 impl Temp {
     fn beside(out: &Path) -> Result<Self, WriteError> {
+        let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if LOCKS {
+            remove_leftovers(folder);
+        }
         let process = std::process::id();
         for n in 0_u32.. {
-            let path = out.with_file_name(format!(".ct-{process}-{n}.part"));
-            if path.symlink_metadata().is_err() {
-                return Ok(Self { path, keep: false });
+            let path = out.with_file_name(format!("{TEMP_PREFIX}{process}-{n}{TEMP_SUFFIX}"));
+            match File::options().read(true).write(true).create_new(true).open(&path) {
+                Ok(file) => {
+                    let locked = LOCKS && file.lock().is_ok();
+                    // Else another process took it for a leftover before it was locked.
+                    if !locked || path.symlink_metadata().is_ok() {
+                        return Ok(Self { path, file, keep: false });
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(WriteError::Io { path: out.to_owned(), source }),
             }
         }
         Err(WriteError::Io { path: out.to_owned(), source: io::ErrorKind::AlreadyExists.into() })
+    }
+
+    /// The file, to be written by its path's owner.
+    fn file(&self) -> Result<File, WriteError> {
+        self.file.try_clone().map_err(|source| WriteError::Io { path: self.path.clone(), source })
     }
 
     fn rename(mut self, out: &Path) -> Result<(), WriteError> {
@@ -453,8 +477,27 @@ impl Temp {
 impl Drop for Temp {
     fn drop(&mut self) {
         if !self.keep {
-            // It may never have been created.
+            // Nothing is to be done about one that cannot be removed.
             let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes what killed processes left half written.
+fn remove_leftovers(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let numbers =
+            name.to_str().and_then(|name| name.strip_prefix(TEMP_PREFIX)?.strip_suffix(TEMP_SUFFIX));
+        let is_ours = numbers.and_then(|numbers| numbers.split_once('-')).is_some_and(|(process, n)| {
+            [process, n].iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        });
+        if is_ours
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+            && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok())
+        {
+            // One that cannot be removed does no harm.
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

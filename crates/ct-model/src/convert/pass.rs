@@ -107,20 +107,33 @@ impl EventKind {
     }
 }
 
-/// Parts of an event.
+/// Parts of an event. A text that is not there is empty.
 #[derive(Default)]
 struct Event {
     kind: EventKind,
-    kind_of_type: Option<String>,
-    id: Option<String>,
-    name: Option<String>,
-    action: Option<String>,
-    model: Option<String>,
-    role: Option<String>,
+    kind_of_type: String,
+    id: String,
+    name: String,
+    action: String,
+    model: String,
+    role: String,
     cached: bool,
     usage: Option<ModelUsage>,
     began_ms: Option<i64>,
     ended_ms: Option<i64>,
+}
+
+impl Event {
+    /// As new, but for the memory of its texts.
+    fn cleared(mut self) -> Self {
+        let Self { kind_of_type, id, name, action, model, role, .. } = &mut self;
+        let texts = [kind_of_type, id, name, action, model, role].map(|text| {
+            text.clear();
+            std::mem::take(text)
+        });
+        let [kind_of_type, id, name, action, model, role] = texts;
+        Self { kind_of_type, id, name, action, model, role, ..Self::default() }
+    }
 }
 
 /// Members of an event that are looked at.
@@ -166,8 +179,8 @@ pub(super) struct Pass {
     unpriced_calls: usize,
     /// Scorers at work: span id, name, begin.
     scorers: Vec<(String, String, i64)>,
-    /// For texts that are looked at and not kept.
-    buffer: String,
+    /// An event whose memory is used again.
+    spare_event: Event,
 }
 
 impl Pass {
@@ -231,8 +244,8 @@ impl Pass {
                 let kind = object(&limit).map_or_else(|| text(&limit), |limit| get_text(limit, "type"));
                 self.facts.limit = kind.map(str::to_owned);
             }
-            "started_at" => self.facts.started_at_ms = time(r, &mut self.buffer)?,
-            "completed_at" => self.facts.completed_at_ms = time(r, &mut self.buffer)?,
+            "started_at" => self.facts.started_at_ms = time(r)?,
+            "completed_at" => self.facts.completed_at_ms = time(r)?,
             "total_time" => self.facts.total_time = number(&self.small(r, key, FIELD_BYTES_MAX)?),
             "working_time" => self.facts.working_time = number(&self.small(r, key, FIELD_BYTES_MAX)?),
             "messages" => {
@@ -241,6 +254,7 @@ impl Pass {
             }
             "output" => self.output(r)?,
             "events" => r.array(|_, r| self.event(r, 0))?,
+            "attachments" if self.messages_read && self.needed.is_empty() => {}
             "attachments" => r.object(|key, r| self.attachment(key, r))?,
             // Logs from before 0.3.43 keep events and attachments here.
             "transcript" => r.object(|key, r| match key {
@@ -456,7 +470,7 @@ impl Pass {
     }
 
     fn event<R: Read>(&mut self, r: &mut Reader<R>, depth: usize) -> Result<(), JsonError> {
-        let mut event = Event::default();
+        let mut event = std::mem::take(&mut self.spare_event).cleared();
         r.fields(&EVENT_FIELDS, |key, r| {
             // Writers put the kind first. Once it is known, what other kinds are asked for is passed over.
             use EventKind::{Model, SpanBegin, SpanEnd, Step, Unknown};
@@ -464,23 +478,18 @@ impl Pass {
             let of_span = || matches!(kind, Unknown | SpanBegin | SpanEnd | Step);
             let of_model = || matches!(kind, Unknown | Model);
             match key {
-                "event" if r.peek()? == Kind::String => {
-                    self.buffer.clear();
-                    r.text_into(NAME_CHARS_MAX, &mut self.buffer)?;
-                    event.kind = EventKind::of(&self.buffer);
-                }
-                "event" => event.kind = EventKind::of(&short_text(r, NAME_CHARS_MAX)?.unwrap_or_default()),
+                "event" => event.kind = glance(r, NAME_CHARS_MAX, EventKind::of)?.unwrap_or_default(),
                 "type" | "id" | "name" | "action" if !of_span() => {}
                 "model" | "role" | "cache" | "output" if !of_model() => {}
-                "type" => event.kind_of_type = short_text(r, NAME_CHARS_MAX)?,
-                "id" => event.id = short_text(r, NAME_CHARS_MAX)?,
-                "name" => event.name = short_text(r, NAME_CHARS_MAX)?,
-                "action" => event.action = short_text(r, NAME_CHARS_MAX)?,
-                "model" => event.model = short_text(r, NAME_CHARS_MAX)?,
-                "role" => event.role = short_text(r, NAME_CHARS_MAX)?,
-                "cache" => event.cached = short_text(r, NAME_CHARS_MAX)?.as_deref() == Some("read"),
-                "timestamp" => event.began_ms = time(r, &mut self.buffer)?,
-                "completed" => event.ended_ms = time(r, &mut self.buffer)?,
+                "type" => set(&mut event.kind_of_type, r)?,
+                "id" => set(&mut event.id, r)?,
+                "name" => set(&mut event.name, r)?,
+                "action" => set(&mut event.action, r)?,
+                "model" => set(&mut event.model, r)?,
+                "role" => set(&mut event.role, r)?,
+                "cache" => event.cached = glance(r, NAME_CHARS_MAX, |cache| cache == "read")? == Some(true),
+                "timestamp" => event.began_ms = time(r)?,
+                "completed" => event.ended_ms = time(r)?,
                 "output" => r.fields(&["usage"], |_, r| {
                     if r.peek()? == Kind::Object {
                         event.usage = Some(usage(r)?);
@@ -500,35 +509,27 @@ impl Pass {
             self.facts.first_event_ms = Some(self.facts.first_event_ms.map_or(at, |first| first.min(at)));
             self.facts.last_event_ms = Some(self.facts.last_event_ms.map_or(at, |last| last.max(at)));
         }
-        match event.kind {
-            EventKind::Model => self.model_call(event),
-            EventKind::SpanBegin => {
-                if let (Some("scorer"), Some(id), Some(name), Some(at)) =
-                    (event.kind_of_type.as_deref(), event.id, event.name, event.began_ms)
-                {
-                    self.scorer_began(id, name, at);
-                }
+        match (event.kind, event.began_ms) {
+            (EventKind::Model, _) => self.model_call(&event),
+            (EventKind::SpanBegin, Some(at)) if event.kind_of_type == "scorer" => {
+                self.scorer_began(&event.id, &event.name, at);
             }
-            EventKind::SpanEnd => {
-                if let (Some(id), Some(at)) = (event.id, event.began_ms) {
-                    self.scorer_ended(&id, at);
-                }
-            }
-            EventKind::Step if event.kind_of_type.as_deref() == Some("scorer") => {
-                match (event.action.as_deref(), event.name, event.began_ms) {
-                    (Some("begin"), Some(name), Some(at)) => self.scorer_began(name.clone(), name, at),
-                    (Some("end"), Some(name), Some(at)) => self.scorer_ended(&name, at),
-                    _ => {}
-                }
-            }
+            (EventKind::SpanEnd, Some(at)) => self.scorer_ended(&event.id, at),
+            (EventKind::Step, Some(at)) if event.kind_of_type == "scorer" => match event.action.as_str() {
+                "begin" => self.scorer_began(&event.name, &event.name, at),
+                "end" => self.scorer_ended(&event.name, at),
+                _ => {}
+            },
             _ => {}
         }
+        self.spare_event = event;
         Ok(())
     }
 
-    fn scorer_began(&mut self, id: String, name: String, at: i64) {
-        if self.scorers.len() < OPEN_SCORERS_MAX && self.facts.scorer_ms.len() < SCORES_MAX {
-            self.scorers.push((id, name, at));
+    fn scorer_began(&mut self, id: &str, name: &str, at: i64) {
+        let room = self.scorers.len() < OPEN_SCORERS_MAX && self.facts.scorer_ms.len() < SCORES_MAX;
+        if room && !id.is_empty() && !name.is_empty() {
+            self.scorers.push((id.to_owned(), name.to_owned(), at));
         }
     }
 
@@ -538,38 +539,42 @@ impl Pass {
         self.facts.scorer_ms.insert(name, Value::from(at.saturating_sub(began)));
     }
 
-    fn model_call(&mut self, event: Event) {
-        let Some(model) = event.model else { return };
-        let role = event.role;
-        let untrusted = role.as_deref() == Some("untrusted");
+    fn model_call(&mut self, event: &Event) {
+        let Event { model, role, .. } = event;
+        if model.is_empty() {
+            return;
+        }
+        let untrusted = role == "untrusted";
         if untrusted && (model.starts_with("eval/") || model.starts_with("eval2/")) {
             // The seat of the policy: it emits again what was called, and paid for, in another role.
             return;
         }
         let models = &mut self.facts.untrusted_models;
-        if (untrusted || role.as_deref() == Some("hidden_untrusted"))
+        if (untrusted || role == "hidden_untrusted")
             && models.len() < MODEL_CALL_GROUPS_MAX
-            && !models.contains(&model)
+            && !models.contains(model)
         {
             models.insert(model.clone());
         }
         if event.usage.is_none() && !event.cached {
             return;
         }
+        let role = Some(role).filter(|role| !role.is_empty());
         let groups = &mut self.facts.model_calls;
-        let at = match groups.iter().position(|group| group.role == role && group.model == model) {
+        let at = match groups.iter().position(|group| group.role.as_ref() == role && group.model == *model) {
             Some(at) => at,
             None if groups.len() == MODEL_CALL_GROUPS_MAX => {
                 return self
                     .note(SampleNote::TooMany { what: "roles and models", kept: MODEL_CALL_GROUPS_MAX });
             }
             None => {
+                let (role, model) = (role.cloned(), model.clone());
                 groups.push(ModelCalls { role, model, ..ModelCalls::default() });
                 groups.len() - 1
             }
         };
         let group = &mut groups[at];
-        let usage = event.usage.unwrap_or_default();
+        let usage = event.usage.clone().unwrap_or_default();
         if event.cached {
             group.recorded_usd = Some(group.recorded_usd.unwrap_or(0.0));
         } else if let Some(cost) = usage.total_cost {
@@ -621,29 +626,40 @@ impl Pass {
 
 /// The beginning of a string, of the string in a list of one, or nothing.
 fn short_text<R: Read>(r: &mut Reader<R>, chars_max: usize) -> Result<Option<String>, JsonError> {
+    glance(r, chars_max, str::to_owned)
+}
+
+/// What `f` makes of a [`short_text`], which is not kept.
+fn glance<R: Read, T>(
+    r: &mut Reader<R>,
+    chars_max: usize,
+    mut f: impl FnMut(&str) -> T,
+) -> Result<Option<T>, JsonError> {
     if r.peek()? != Kind::Array {
-        return Ok(r.text(chars_max)?.map(|text| text.text).filter(|text| !text.is_empty()));
+        return Ok(r.glance(chars_max)?.filter(|text| !text.is_empty()).map(f));
     }
     let mut first = None;
     r.array(|index, r| {
         if index == 0 {
-            first = r.text(chars_max)?.map(|text| text.text);
+            first = r.glance(chars_max)?.filter(|text| !text.is_empty()).map(&mut f);
         }
         Ok::<_, JsonError>(())
     })?;
-    Ok(first.filter(|text| !text.is_empty()))
+    Ok(first)
 }
 
-/// Milliseconds of a time. `buffer` is any string that may be used.
-fn time<R: Read>(r: &mut Reader<R>, buffer: &mut String) -> Result<Option<i64>, JsonError> {
+/// Makes a name what the value says.
+fn set<R: Read>(name: &mut String, r: &mut Reader<R>) -> Result<(), JsonError> {
+    name.clear();
+    glance(r, NAME_CHARS_MAX, |text| name.push_str(text))?;
+    Ok(())
+}
+
+/// Milliseconds of a time.
+fn time<R: Read>(r: &mut Reader<R>) -> Result<Option<i64>, JsonError> {
     // No spelling of a time is longer.
     const TIME_CHARS: usize = 64;
-    if r.peek()? != Kind::String {
-        return Ok(short_text(r, TIME_CHARS)?.and_then(|text| time_ms(&text)));
-    }
-    buffer.clear();
-    r.text_into(TIME_CHARS, buffer)?;
-    Ok(time_ms(buffer))
+    Ok(glance(r, TIME_CHARS, time_ms)?.flatten())
 }
 
 fn whole_number(value: &Value) -> Option<u64> {

@@ -93,11 +93,40 @@ pub(super) fn score_number(value: &Value) -> Option<f64> {
 
 /// Milliseconds since the Unix epoch of an ISO 8601 text; without an offset it is taken as UTC.
 pub(super) fn time_ms(text: &str) -> Option<i64> {
+    if let Some(ms) = usual_time_ms(text.as_bytes()) {
+        return Some(ms);
+    }
     if let Ok(time) = text.parse::<Timestamp>() {
         return Some(time.as_millisecond());
     }
     let local: DateTime = text.parse().ok()?;
     Some(TimeZone::UTC.to_timestamp(local).ok()?.as_millisecond())
+}
+
+/// The quick way for what Inspect writes: `2026-10-01T12:00:00`, then perhaps a fraction, then `+00:00`, `Z` or nothing.
+fn usual_time_ms(text: &[u8]) -> Option<i64> {
+    let text = text.strip_suffix(b"+00:00").or(text.strip_suffix(b"Z")).unwrap_or(text);
+    let (time, fraction) = text.split_first_chunk::<19>()?;
+    let digits = |range: std::ops::Range<usize>| {
+        time[range]
+            .iter()
+            .try_fold(0_i16, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i16::from(b - b'0')))
+    };
+    let small = |range| digits(range).map(|n| n as i8);
+    if [time[4], time[7], time[10], time[13], time[16]] != *b"--T::" {
+        return None;
+    }
+    let nanoseconds = match fraction {
+        [] => 0,
+        [b'.', digits @ ..] if (1..=9).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) => {
+            let value = digits.iter().fold(0_i32, |sum, digit| sum * 10 + i32::from(digit - b'0'));
+            value * 10_i32.pow(9 - digits.len() as u32)
+        }
+        _ => return None,
+    };
+    let (hour, minute, second) = (small(11..13)?, small(14..16)?, small(17..19)?);
+    let time = DateTime::new(digits(0..4)?, small(5..7)?, small(8..10)?, hour, minute, second, nanoseconds);
+    Some(TimeZone::UTC.to_timestamp(time.ok()?).ok()?.as_millisecond())
 }
 
 /// A time as Inspect normalises it before hashing: UTC, seconds, `+00:00`.
@@ -148,6 +177,14 @@ mod tests {
             ("2026-10-01T07:00:00.25-05:00", Some(1_790_856_000_250)),
             ("2026-10-01T12:00:00", Some(1_790_856_000_000)),
             ("2026-10-01 12:00:00", Some(1_790_856_000_000)),
+            ("2026-10-01T12:00:00.123456789+00:00", Some(1_790_856_000_123)),
+            ("2026-10-01T12:00:00.1Z", Some(1_790_856_000_100)),
+            ("2026-10-01T12:00:60Z", Some(1_790_855_999_000 + 60_000)),
+            ("1969-12-31T23:59:59.9995Z", Some(0)),
+            ("2026-10-01T12:00:00.", None),
+            ("2026-13-01T12:00:00Z", None),
+            ("2026-02-29T12:00:00Z", None),
+            ("2026-10-01T1a:00:00Z", None),
             ("", None),
             ("yesterday", None),
             ("9999999-10-01T12:00:00Z", None),

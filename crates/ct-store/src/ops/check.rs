@@ -31,7 +31,7 @@ pub(crate) fn check(
         Some(lock) => Some(lock),
         None => match FilesLock::exclusive(store.data_dir()) {
             Ok(lock) => Some(lock),
-            Err(StoreError::Busy { .. }) => None,
+            Err(StoreError::Busy { .. } | StoreError::ReadOnly { .. }) => None,
             Err(error) => return Err(error),
         },
     };

@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
+use jiff::Timestamp;
+
 use super::FilesLock;
-use crate::blob::{self, LogKey};
+use crate::blob::{self, FoundFile, LogKey};
 use crate::error::{Result, StoreError};
+use crate::meta::LogUse;
 use crate::record::{GcItem, GcKind, GcOptions, GcReport};
 use crate::store::Store;
 
@@ -31,48 +34,78 @@ pub(super) fn lost(store: &Store, logs: usize) -> String {
 }
 
 /// With the lock held nobody is between publishing a log and storing its run, so a log without a run is a leftover.
+///
+/// Leftovers go first: on a full disk that makes the room that purging runs needs.
 pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
-    let _lock = FilesLock::exclusive(store.data_dir())?;
+    let _lock = match FilesLock::exclusive(store.data_dir()) {
+        // Where nothing can be written nobody is adding anything either.
+        Err(StoreError::ReadOnly { .. }) if options.dry_run => None,
+        lock => Some(lock?),
+    };
     let mut items = Vec::new();
     let uses = store.meta().log_uses()?;
     refuse_after_a_loss(store, uses.is_empty())?;
-    let mut purged = HashSet::new();
-    if let Some(before) = options.purge_deleted_before {
-        for log in &uses {
-            if log.deleted_at.is_some_and(|deleted_at| deleted_at < before) && purged.insert(&log.run) {
-                let removed = options.dry_run || store.meta().purge_run(&log.run)?;
-                if removed {
-                    let subject = log.run.to_string();
-                    items.push(GcItem { kind: GcKind::DeletedRun, subject, size_bytes: 0 });
-                } else {
-                    // Someone restored it meanwhile.
-                    purged.remove(&log.run);
-                }
-            }
-        }
-    }
-    let needed: HashSet<&LogKey> =
-        uses.iter().filter(|log| !purged.contains(&log.run)).map(|log| &log.key).collect();
-
+    let used: HashSet<&LogKey> = uses.iter().map(|log| &log.key).collect();
     let logs = store.logs();
-    let unneeded =
-        logs.list()?.into_iter().filter(|file| file.key.as_ref().is_some_and(|key| !needed.contains(key)));
-    let healed = logs
-        .list_set_aside()?
-        .into_iter()
-        .filter(|file| file.key.as_ref().is_some_and(|key| logs.exists(key)));
-    let files = unneeded
+    let unneeded = logs.list()?.into_iter().filter(|file| is_log(file, |key| !used.contains(key)));
+    let healed = logs.list_set_aside()?.into_iter().filter(|file| is_log(file, |key| logs.exists(key)));
+    let leftovers = unneeded
         .map(|file| (GcKind::Log, file))
         .chain(healed.map(|file| (GcKind::SetAside, file)))
         .chain(logs.list_temporary()?.into_iter().map(|file| (GcKind::TemporaryFile, file)));
-    for (kind, file) in files {
-        if !options.dry_run {
-            blob::remove(&file.path)?;
-        }
-        items.push(GcItem { kind, subject: file.path.display().to_string(), size_bytes: file.size_bytes });
+    for (kind, file) in leftovers {
+        items.push(remove(kind, &file, options)?);
     }
     if !options.dry_run {
         logs.remove_temporary()?;
     }
+    if let Some(before) = options.purge_deleted_before {
+        purge(store, &uses, before, options, &mut items)?;
+    }
     Ok(GcReport { items, dry_run: options.dry_run })
+}
+
+fn is_log(file: &FoundFile, f: impl FnOnce(&LogKey) -> bool) -> bool {
+    file.key.as_ref().is_some_and(f)
+}
+
+fn remove(kind: GcKind, file: &FoundFile, options: GcOptions) -> Result<GcItem> {
+    if !options.dry_run {
+        blob::remove(&file.path)?;
+    }
+    Ok(GcItem { kind, subject: file.path.display().to_string(), size_bytes: file.size_bytes })
+}
+
+/// Removes runs that were deleted before a time, each with the logs that nothing else needs.
+fn purge(
+    store: &Store,
+    uses: &[LogUse],
+    before: Timestamp,
+    options: GcOptions,
+    items: &mut Vec<GcItem>,
+) -> Result<()> {
+    let mut purged = HashSet::new();
+    for log in uses {
+        if log.deleted_at.is_some_and(|deleted_at| deleted_at < before) && purged.insert(&log.run) {
+            let removed = options.dry_run || store.meta().purge_run(&log.run)?;
+            if removed {
+                let subject = log.run.to_string();
+                items.push(GcItem { kind: GcKind::DeletedRun, subject, size_bytes: 0 });
+            } else {
+                // Someone restored it meanwhile.
+                purged.remove(&log.run);
+            }
+        }
+    }
+    let keys = |of_purged: bool| {
+        let uses = uses.iter().filter(|log| purged.contains(&log.run) == of_purged);
+        uses.map(|log| &log.key).collect::<HashSet<_>>()
+    };
+    let (gone, needed) = (keys(true), keys(false));
+    for file in store.logs().list()? {
+        if is_log(&file, |key| gone.contains(key) && !needed.contains(key)) {
+            items.push(remove(GcKind::Log, &file, options)?);
+        }
+    }
+    Ok(())
 }

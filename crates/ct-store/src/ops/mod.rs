@@ -6,6 +6,7 @@ mod gc;
 mod ingest;
 
 use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -63,7 +64,17 @@ impl FilesLock {
 
     fn open(data_dir: &Path) -> Result<(File, PathBuf)> {
         let path = data_dir.join("ingest.lock");
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        Ok((file.map_err(StoreError::io("open the lock of the data folder", &path))?, path))
+        match File::options().create(true).truncate(false).write(true).open(&path) {
+            Ok(file) => Ok((file, path)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                Err(StoreError::ReadOnly { path: data_dir.to_owned() })
+            }
+            Err(error) => Err(StoreError::io("open the lock of the data folder", path)(error)),
+        }
     }
 }

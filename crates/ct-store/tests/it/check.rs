@@ -236,8 +236,10 @@ fn leftovers_are_told_in_bytes_then_removed() {
     assert_eq!(gc(&home, true, Some(2)).items, leftovers);
     let report = gc(&home, true, Some(3));
     assert_eq!((report.items.len(), report.size_bytes(), report.dry_run), (5, 12 + 10 + 1 + 11, true));
+    // Leftovers first: on a full disk they make the room for what follows.
+    assert_eq!(report.items[..3], leftovers);
     assert_eq!(
-        report.items[0],
+        report.items[3],
         GcItem { kind: GcKind::DeletedRun, subject: gone.to_string(), size_bytes: 0 }
     );
     assert_eq!(home.files(), before);

@@ -375,3 +375,21 @@ fn a_cursor_of_another_list_is_refused() {
         assert!(matches!(home.store.runs(&query), Err(StoreError::Invalid { .. })), "{text}");
     }
 }
+
+#[test]
+fn hashes_are_found_in_upper_case_too() {
+    let home = Home::new();
+    let mut mixed = draft("a", 2);
+    mixed.documents[0]["trajectory_id"] = json!("abcdef12");
+    mixed.documents[1]["trajectory_id"] = json!("ABCDEF34");
+    let run = home.add(&mixed);
+    let upper = run.as_str().to_ascii_uppercase();
+    assert_eq!(home.store.resolve_run(&upper).unwrap(), run);
+    assert_eq!(home.store.resolve_run_with_deleted(&upper[..10]).unwrap(), run);
+    let found = |prefix: &str| home.store.resolve_trajectory(prefix).map(|id| id.to_string()).ok();
+    assert_eq!(found("ABCDEF12").as_deref(), Some("abcdef12"));
+    // As written goes first, and what is no hash is as it is written.
+    assert_eq!(found("ABCDEF").as_deref(), Some("ABCDEF34"));
+    assert_eq!(found("abcdef").as_deref(), Some("abcdef12"));
+    assert_eq!(found("ABCDEF1Z"), None);
+}

@@ -1,10 +1,11 @@
 //! Opening data folders.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::thread;
 
-use ct_model::RunQuery;
-use ct_store::{Store, StoreError};
+use ct_model::{RunEdit, RunQuery};
+use ct_store::{Actor, Store, StoreError};
 use rusqlite::Connection;
 
 use crate::support::{Home, draft};
@@ -19,7 +20,7 @@ fn a_newer_schema_is_refused_with_both_versions() {
     assert!(matches!(error, StoreError::NewerSchema { found: 77, supported: 2, .. }), "{error:?}");
     let message = error.to_string();
     assert!(
-        message.contains("77") && message.contains("versions up to 1") && message.contains("newer ct"),
+        message.contains("77") && message.contains("versions up to 2") && message.contains("newer ct"),
         "{message}"
     );
     let left: i64 = Connection::open(&database)
@@ -27,6 +28,30 @@ fn a_newer_schema_is_refused_with_both_versions() {
         .query_row("SELECT count(*) FROM runs", [], |row| row.get(0))
         .unwrap();
     assert_eq!(left, 1);
+}
+
+/// `tests/data/schema-1.sqlite` was written by the version that knew schema 1, of the log `ct-11.eval`.
+#[test]
+fn a_database_of_schema_1_is_brought_up_to_date_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("ct.sqlite");
+    fs::write(&database, include_bytes!("../data/schema-1.sqlite")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let page = store.runs(&RunQuery { tags: vec!["v1".to_owned()], ..RunQuery::default() }).unwrap();
+    let [row] = &page.items[..] else { panic!("{page:?}") };
+    assert_eq!((row.name.as_str(), row.trajectory_count), ("synthetic attack 11", 6));
+    let mut read = 0;
+    store
+        .documents(&row.run_id, &mut |document| {
+            read += document.number_of_actions;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(read > 0);
+    let edit = RunEdit { name: Some("new".to_owned()), ..RunEdit::default() };
+    store.edit_run(&row.run_id, &edit, &Actor::local()).unwrap();
+    drop(store);
+    assert_eq!(Store::open(folder.path()).unwrap().run(&row.run_id).unwrap().header.name, "new");
 }
 
 #[test]

@@ -14,6 +14,11 @@ impl Csv {
         csv
     }
 
+    /// Rows that go on behind others.
+    pub(crate) fn headless(columns: usize) -> Self {
+        Self { columns, text: String::new() }
+    }
+
     /// Adds a line.
     pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = String>) {
         let mut written = 0;

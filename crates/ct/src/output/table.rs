@@ -1,16 +1,23 @@
 //! Tables for people: fitted to the terminal, whole when they go elsewhere.
 
+use std::borrow::Cow;
+
 use comfy_table::{
     Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table as Inner, Width,
 };
 
 use super::{Printer, neutral};
 
+/// Longer names are cut: whole ones are in JSON, and where one thing alone is shown.
+const NAME_CHARS_MAX: usize = 80;
+
 /// Where a column's text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// Texts that may be shortened.
+    /// Texts that may be shortened to fit a terminal.
     Left,
+    /// Names and the like, which are shortened wherever they go when they are very long.
+    Name,
     /// Texts that are never shortened: ids.
     Whole,
     /// Numbers.
@@ -58,7 +65,7 @@ impl Table {
             }
             column.set_constraint(match align {
                 // The header stays whole; two more are the padding.
-                Align::Left => {
+                Align::Left | Align::Name => {
                     let width = u16::try_from(name.chars().count() + 2).unwrap_or(u16::MAX);
                     ColumnConstraint::LowerBoundary(Width::Fixed(width))
                 }
@@ -70,7 +77,14 @@ impl Table {
 
     /// Adds a row.
     pub(crate) fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        let cells: Vec<Cell> = cells.into_iter().map(|cell| Cell::new(neutral(cell.as_ref()))).collect();
+        let cells: Vec<Cell> = cells
+            .into_iter()
+            .zip(&self.align)
+            .map(|(cell, align)| match align {
+                Align::Name => Cell::new(neutral(&shortened(cell.as_ref()))),
+                _ => Cell::new(neutral(cell.as_ref())),
+            })
+            .collect();
         debug_assert_eq!(cells.len(), self.align.len(), "a row has as many cells as the header");
         let mut row = Row::from(cells);
         if self.fitted {
@@ -87,5 +101,13 @@ impl Table {
             text.push('\n');
         }
         text
+    }
+}
+
+/// The beginning of a text that is too long for a table.
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(NAME_CHARS_MAX) {
+        None => Cow::Borrowed(text),
+        Some(_) => Cow::Owned(text.chars().take(NAME_CHARS_MAX - 1).chain(['…']).collect()),
     }
 }

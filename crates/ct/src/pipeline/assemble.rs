@@ -75,6 +75,11 @@ pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Res
             defects.push(format!("{}: not listed in {RUN_FILE}, left out", path.display()));
             continue;
         }
+        // Opening a pipe would wait for whoever writes into it.
+        if !fs::metadata(&path).is_ok_and(|found| found.is_file()) {
+            defects.push(format!("{}: no regular file, left out", path.display()));
+            continue;
+        }
         match find_sample(&path) {
             Ok(Some(piece)) => pieces.push(piece),
             Ok(None) => defects.push(format!("{}: no trajectory file, left out", path.display())),
@@ -219,7 +224,11 @@ fn text_of<R: Read>(r: &mut Reader<R>) -> Result<Option<String>, JsonError> {
 }
 
 fn read_run_file(path: &Path) -> Result<RunFile, CliError> {
-    let size = fs::metadata(path).map_err(|e| run_file_missing(path, &e))?.len();
+    let found = fs::metadata(path).map_err(|e| run_file_missing(path, &e))?;
+    if !found.is_file() {
+        return Err(CliError::data(format!("{} is no regular file", path.display())));
+    }
+    let size = found.len();
     if size > RUN_FILE_BYTES_MAX {
         return Err(CliError::data(format!("{} is longer than {RUN_FILE_BYTES_MAX} bytes", path.display())));
     }

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use ct_log::Log;
 use ct_model::{LogFormat, PriceTable};
 
-use tempfile::TempDir;
-
+use super::partial::TemporaryFolder;
 use super::{MakeOptions, assemble, save};
 use crate::error::CliError;
 use crate::output::Progress;
@@ -22,7 +21,7 @@ pub(super) struct Input {
     /// What the user asks for; for a folder also what its `run.json` says apart from the log.
     pub(super) options: MakeOptions,
     /// Holds a temporary log for as long as it is needed.
-    _folder: Option<TempDir>,
+    _folder: Option<TemporaryFolder>,
 }
 
 impl Input {
@@ -63,11 +62,9 @@ impl Input {
     }
 }
 
-pub(super) fn temporary_folder() -> Result<TempDir, CliError> {
-    tempfile::Builder::new()
-        .prefix("ct-")
-        .tempdir()
-        .map_err(|e| CliError::io("make a temporary folder in", &std::env::temp_dir(), &e))
+pub(super) fn temporary_folder() -> Result<TemporaryFolder, CliError> {
+    let parent = std::env::temp_dir();
+    TemporaryFolder::new_in(&parent).map_err(|e| CliError::io("make a temporary folder in", &parent, &e))
 }
 
 /// Opens a log.

@@ -7,6 +7,7 @@ mod assemble;
 mod folder;
 mod input;
 mod make;
+pub(crate) mod partial;
 mod save;
 
 use std::path::PathBuf;

@@ -51,3 +51,18 @@ fn deleting_what_is_not_there_deletes_nothing() {
     assert_ct!(home, ["runs", "delete", &run, "ffffffff"]);
     assert_eq!(home.run_id("attack"), run);
 }
+
+#[test]
+fn what_changed_is_said() {
+    let home = Home::with_runs();
+    let run = home.run_id("attack");
+    assert_ct!(home, ["runs", "edit", &run, "--untag", "nosuch"]);
+    assert_ct!(
+        home,
+        ["runs", "edit", &run, "--tag", "a", "--tag", "b", "--name", "New", "--description", "Long"]
+    );
+    assert_ct!(
+        home,
+        ["runs", "edit", &run, "--tag", "a", "--untag", "b", "--untag", "c", "--description", ""]
+    );
+}

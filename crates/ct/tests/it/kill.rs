@@ -206,8 +206,80 @@ fn a_killed_save_path_leaves_the_whole_log_or_none() {
         home.stdout(&arguments(target));
         assert!(std::fs::read(&path).unwrap() == whole);
     }
+    // With it went what the killed ones left half written.
     let known = ["a.eval", "whole-out.eval", "whole-out.json", "out.eval", "out.json"];
-    let stranger = |name: &String| !known.contains(&name.as_str()) && !name.starts_with(".ct-");
+    let stranger = |name: &String| !known.contains(&name.as_str());
     let found: Vec<_> = files_below(&home.path(".")).into_iter().filter(stranger).collect();
     assert!(found.is_empty(), "{found:?}");
+}
+
+/// What a killed process leaves is gone after the next one, and what another one is writing stays.
+#[test]
+fn the_next_one_removes_what_killed_ones_left() {
+    let home = Home::new();
+    home.log("control-tower/ct-11.eval", "a.eval");
+    home.stdout(&["runs", "make", "a.eval", "--upload", "--save-dir", "folder"]);
+    let run = sound_runs(&home).remove(0).0;
+    let held = |path: &std::path::Path| {
+        let file = std::fs::File::open(path).unwrap();
+        file.lock().unwrap();
+        file
+    };
+    for (arguments, left, theirs) in [
+        (
+            &["runs", "make", "a.eval", "--save-path", "out/b.eval"][..],
+            "out/.ct-1-0.part",
+            "out/.ct-2-0.part",
+        ),
+        (&["runs", "make", "a.eval", "--save-path", "out/b.json"], "out/.ct-1-0.part", "out/.ct-2-0.part"),
+        (&["runs", "download-eval", &run, "-o", "out/c.eval"], "out/.ct-abc.partial", "out/.ct-def.partial"),
+        (&["runs", "sample", &run, "1", "--save-dir", "out"], "out/.ct-abc.partial", "out/.ct-def.partial"),
+        (
+            &["runs", "make", "folder", "--save-path", "out/d.eval"],
+            "tmp/ct-abc/.ct-in-use",
+            "tmp/ct-def/.ct-in-use",
+        ),
+    ] {
+        let (left, theirs) = (home.file(left, "half"), home.file(theirs, "half"));
+        let writer = held(&theirs);
+        let output = home.command(arguments).env("TMPDIR", home.path("tmp")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!((left.exists(), theirs.exists()), (false, true), "{arguments:?}");
+        drop(writer);
+    }
+    let ours = |name: &String| name.contains(".part") || name.starts_with("tmp/");
+    let found: Vec<_> = files_below(&home.path(".")).into_iter().filter(ours).collect();
+    // Those of each last one, of which nothing was told any more.
+    assert_eq!(found, ["out/.ct-def.partial", "tmp/ct-def/.ct-in-use"]);
+}
+
+#[test]
+fn a_killed_make_of_a_folder_leaves_nothing_for_long() {
+    let home = Home::new();
+    big_log(&home.path("a.eval"), 11, SAMPLES, SAMPLE_BYTES);
+    home.stdout(&["runs", "make", "a.eval", "--save-dir", "folder"]);
+    std::fs::create_dir(home.path("tmp")).unwrap();
+    let arguments = ["runs", "make", "folder", "--save-path", "out.eval", "--overwrite"];
+    let start = |home: &Home| {
+        let mut command = home.command(&arguments);
+        command.env("TMPDIR", home.path("tmp")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let begun = Instant::now();
+    assert!(start(&home).wait().unwrap().success());
+    let took = begun.elapsed();
+    let mut left = 0;
+    for (_, moment) in moments(12, took) {
+        let mut process = start(&home);
+        std::thread::sleep(moment);
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let count = std::fs::read_dir(home.path("tmp")).unwrap().count();
+        assert!(count <= 1, "{count}");
+        left += count;
+    }
+    assert!(left > 0, "it was never killed in time");
+    assert!(start(&home).wait().unwrap().success());
+    assert_eq!(std::fs::read_dir(home.path("tmp")).unwrap().count(), 0);
+    assert!(!files_below(&home.path(".")).iter().any(|name| name.ends_with(".part")));
 }

@@ -140,3 +140,18 @@ fn the_data_folder_comes_from_flag_then_environment_then_dotenv() {
         2
     );
 }
+
+#[test]
+fn very_long_names_are_cut_in_tables_alone() {
+    let home = Home::with_runs();
+    let (run, name) = (home.run_id("attack"), "é".repeat(5000));
+    home.stdout(&["runs", "edit", &run, "--name", &name, "--tag", &"t".repeat(300)]);
+    let table = home.stdout(&["runs", "list", "--name", "ééé"]);
+    assert!(
+        table.contains(&format!("  {}…  ", "é".repeat(79))) && !table.contains(&"é".repeat(80)),
+        "{table}"
+    );
+    assert!(table.lines().all(|line| line.chars().count() < 300), "{table}");
+    assert_eq!(home.json(&["runs", "list", "--name", "ééé", "--format", "json"])["items"][0]["name"], name);
+    assert!(home.stdout(&["runs", "info", &run]).contains(&name));
+}

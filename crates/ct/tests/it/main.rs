@@ -12,6 +12,8 @@ mod edit;
 mod folders;
 mod full_disk;
 mod help;
+#[cfg(target_os = "linux")]
+mod hindered;
 mod identity;
 mod info;
 #[cfg(unix)]

@@ -149,3 +149,24 @@ fn text_from_logs_does_nothing_to_a_terminal() {
     assert_ct!(home, ["runs", "list"]);
     assert_ct!(home, ["runs", "list", "--format", "ndjson"]);
 }
+
+/// Opening a pipe waits for whoever writes into it; here nobody does.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_no_logs() {
+    let home = Home::new();
+    home.log("control-tower/ct-11.eval", "logs/a.eval");
+    home.stdout(&["runs", "make", "logs/a.eval", "--save-dir", "folder"]);
+    for pipe in ["logs/pipe.eval", "logs/pipe.json", "folder/pipe.json"] {
+        let status = std::process::Command::new("mkfifo").arg(home.path(pipe)).status().unwrap();
+        assert!(status.success());
+    }
+    assert_ct!(home, ["runs", "make", "logs/pipe.eval"]);
+    assert_ct!(home, ["runs", "make", "logs"]);
+    assert_ct!(home, ["runs", "make", "logs/*"]);
+    assert_ct!(home, ["runs", "make", "folder", "--save-path", "new/folders/b.eval"]);
+    assert!(home.path("new/folders/b.eval").is_file());
+    assert_ct!(home, ["runs", "make", "logs/a.eval", "--save-path", "logs/pipe.eval", "--overwrite"]);
+    let run = home.run_id("attack");
+    assert_ct!(home, ["runs", "download-eval", &run, "-o", "logs/pipe.eval", "--overwrite"]);
+}

@@ -1,3 +1,4 @@
+use crate::logs::files_below;
 use crate::support::{Home, assert_ct};
 
 #[test]
@@ -81,4 +82,29 @@ fn parts_are_written_as_run_folders() {
         home,
         ["runs", "sample", &run, "2", "_", "--seed", "6", "--save-dir", "split", "--format", "csv"]
     );
+}
+
+#[test]
+fn a_draw_over_another_leaves_nothing_of_it() {
+    let home = Home::with_runs();
+    let run = home.run_id("attack");
+    home.stdout(&["runs", "sample", &run, "1", "1", "_", "--seed", "5", "--save-dir", "split"]);
+    home.file("split/rest/notes.txt", "mine");
+    home.file("split/part-9/notes.txt", "mine");
+    // Half a draw has no manifest, and is one all the same.
+    let manifest = std::fs::read(home.path("split/manifest.json")).unwrap();
+    std::fs::remove_file(home.path("split/manifest.json")).unwrap();
+    let again = ["runs", "sample", &run, "2", "--seed", "5", "--save-dir", "split", "--format", "csv"];
+    assert!(home.ct(&again).starts_with("exit code: 5\n"));
+    std::fs::write(home.path("split/manifest.json"), manifest).unwrap();
+    assert!(home.ct(&again).starts_with("exit code: 5\n"));
+    assert_eq!(files_below(&home.path("split/part-2")).len(), 2);
+    let said = home.ct(&[&again[..], &["--overwrite"]].concat());
+    assert!(said.starts_with("exit code: 0\n"), "{said}");
+    assert!(said.contains("split/rest holds other files too, and stays"), "{said}");
+    let found: Vec<_> =
+        files_below(&home.path("split")).into_iter().filter(|n| !n.starts_with("part-1/")).collect();
+    assert_eq!(found, ["manifest.json", "part-9/notes.txt", "rest/notes.txt"]);
+    assert!(!home.path("split/part-2").exists());
+    assert_eq!(files_below(&home.path("split/part-1")).len(), 3);
 }

@@ -30,3 +30,50 @@ fn deleted_runs_go_for_good_when_told() {
     assert_ct!(home, ["store", "gc", "--purge-deleted", "0d", "--format", "json"]);
     assert_ct!(home, ["runs", "restore", &run]);
 }
+
+/// A data folder that is not there is not made by looking at it.
+#[test]
+fn reading_makes_no_store() {
+    let home = Home::new();
+    assert_ct!(home, ["runs", "list"]);
+    assert_ct!(home, ["runs", "info", "3fa9"]);
+    assert_ct!(home, ["store", "check"]);
+    assert_ct!(home, ["store", "gc", "--format", "json"]);
+    assert!(!home.path("../share").exists());
+    for command in [
+        &["runs", "list"][..],
+        &["runs", "info", "3fa9"],
+        &["runs", "show", "3fa9"],
+        &["runs", "sample", "3fa9", "1"],
+        &["runs", "download-trajs", "3fa9"],
+        &["runs", "download-trajs", "-n", "1"],
+        &["runs", "download-eval", "3fa9"],
+        &["runs", "edit", "3fa9", "--name", "x"],
+        &["runs", "delete", "3fa9"],
+        &["runs", "restore", "3fa9"],
+        &["store", "check"],
+        &["store", "gc"],
+    ] {
+        let mistyped = [command, &["--data-dir", "mistyped"]].concat();
+        let said = home.ct(&mistyped);
+        assert!(said.starts_with("exit code: 4\n"), "{command:?} {said}");
+        assert!(said.contains("is it the right one?"), "{command:?} {said}");
+        assert!(!home.path("mistyped").exists(), "{command:?}");
+    }
+    assert_ct!(home, ["runs", "list", "--data-dir", "mistyped"]);
+    home.file(".env", "CONTROL_TOWER_DATA_DIR=elsewhere");
+    assert_ct!(home, ["runs", "list"]);
+    assert!(!home.path("elsewhere").exists());
+}
+
+#[test]
+fn logs_without_their_database_are_told() {
+    let home = Home::with_runs();
+    for name in ["ct.sqlite", "ct.sqlite-wal", "ct.sqlite-shm"] {
+        drop(std::fs::remove_file(home.path("../share/control-tower").join(name)));
+    }
+    assert_ct!(home, ["runs", "list"]);
+    assert!(!home.path("../share/control-tower/ct.sqlite").exists());
+    home.stdout(&["runs", "make", "../share/control-tower/logs"]);
+    assert_eq!(home.json(&["runs", "list", "--format", "json"])["total_count"], 2);
+}

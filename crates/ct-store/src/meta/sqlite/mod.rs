@@ -2,6 +2,9 @@
 //!
 //! The database is in WAL mode with full synchronisation: readers never wait for a writer, and what was committed
 //! outlives a power cut. Writers take the lock at the start of their transaction and wait for each other.
+//!
+//! WAL mode needs two more files beside the database, even to read. Where these cannot be made (a read-only folder, a
+//! full disk) the file alone is read, as long as nothing is waiting in such files and nobody changes it meanwhile.
 
 mod accounts;
 mod audit;
@@ -13,14 +16,15 @@ mod journal;
 mod labels;
 mod list;
 mod postings;
+mod reach;
 mod read;
 mod uploads;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{io, thread};
+use std::{fs, io, thread};
 
 use ct_model::{
     LogHash, RunEdit, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument, TrajectoryId, TrajectoryPage,
@@ -31,6 +35,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use self::reach::{Hindrance, Stamp};
 use super::{Audit, Candidate, LogUse, MetaStore, StagedRun};
 use crate::actor::Actor;
 use crate::error::{Result, StoreError};
@@ -51,7 +56,21 @@ const _: () = assert!(MIGRATIONS.len() == 2 && SCHEMA_VERSION == 2);
 /// Metadata in a SQLite file.
 pub(crate) struct SqliteStore {
     path: PathBuf,
-    idle: Mutex<Vec<Connection>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    idle: Vec<Connection>,
+    access: Access,
+}
+
+/// How the database is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Access {
+    /// As a database in WAL mode is.
+    Whole,
+    /// Its file alone is read, which must stay as it is meanwhile: nothing can be written beside it.
+    FileAlone(Hindrance, Stamp),
 }
 
 /// What can go wrong between the database and here. It leaves this module as a [`StoreError`].
@@ -80,21 +99,58 @@ impl From<StoreError> for DbError {
 }
 
 impl SqliteStore {
-    /// Opens the database; makes it, and brings it up to date, when needed.
+    /// Opens the database; makes it, and brings it up to date, when needed. A database that can be read and not written
+    /// is opened for reading.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let store = Self { path: path.to_owned(), idle: Mutex::new(Vec::new()) };
-        store.with("be opened", |conn| {
+        let state = State { idle: Vec::new(), access: Access::Whole };
+        let store = Self { path: path.to_owned(), state: Mutex::new(state) };
+        match store.bring_up_to_date() {
+            Ok(()) => Ok(store),
+            Err(error) => store.open_file_alone(error),
+        }
+    }
+
+    fn bring_up_to_date(&self) -> Result<()> {
+        self.with("be opened", |conn| {
             let found = schema_version(conn)?;
             if found > SCHEMA_VERSION {
-                let path = path.to_owned();
+                let path = self.path.clone();
                 return Err(StoreError::NewerSchema { path, found, supported: SCHEMA_VERSION }.into());
             }
             if found < SCHEMA_VERSION {
-                migrate(conn, path)?;
+                migrate(conn, &self.path)?;
             }
             Ok(())
-        })?;
-        Ok(store)
+        })
+    }
+
+    /// After opening failed with `error`: when that is because nothing can be written there, opens what can be read.
+    fn open_file_alone(self, error: StoreError) -> Result<Self> {
+        let hindrance = match &error {
+            StoreError::ReadOnly { .. } => Hindrance::ReadOnly,
+            _ if error.is_disk_full() => Hindrance::DiskFull,
+            _ => return Err(error),
+        };
+        let Ok(stamp) = Stamp::of(&self.path) else { return Err(error) };
+        if reach::has_changes_beside(&self.path) {
+            return Err(match hindrance {
+                Hindrance::ReadOnly => StoreError::Unsettled { path: self.path },
+                Hindrance::DiskFull => error,
+            });
+        }
+        self.state().access = Access::FileAlone(hindrance, stamp);
+        // Bringing it up to date would be writing.
+        match self.with("be opened", |conn| Ok(schema_version(conn)?)) {
+            Ok(SCHEMA_VERSION) => Ok(self),
+            Ok(found) if found > SCHEMA_VERSION => {
+                Err(StoreError::NewerSchema { path: self.path, found, supported: SCHEMA_VERSION })
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `f` with a connection of its own.
@@ -103,19 +159,54 @@ impl SqliteStore {
         doing: &'static str,
         f: impl FnOnce(&Connection) -> std::result::Result<T, DbError>,
     ) -> Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let result = match idle.map_or_else(|| connect(&self.path), Ok) {
+        let (idle, access) = {
+            let mut state = self.state();
+            (state.idle.pop(), state.access.clone())
+        };
+        let connected = idle.map_or_else(
+            || match &access {
+                Access::Whole => connect(&self.path),
+                Access::FileAlone(..) => connect_file_alone(&self.path),
+            },
+            Ok,
+        );
+        let result = match connected {
             Ok(conn) => {
                 let result = f(&conn);
-                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-                if idle.len() < IDLE_MAX {
-                    idle.push(conn);
+                let mut state = self.state();
+                if state.idle.len() < IDLE_MAX && state.access == access {
+                    state.idle.push(conn);
                 }
                 result
             }
             Err(error) => Err(error.into()),
         };
+        if let Access::FileAlone(_, stamp) = &access
+            && !stamp.holds(&self.path)
+        {
+            return Err(StoreError::Busy { what: "another process is writing to the store" });
+        }
         result.map_err(|error| self.explain(doing, error))
+    }
+
+    /// Before writing: a full disk may have room again, a read-only folder stays one.
+    fn be_writable(&self) -> Result<()> {
+        let access = self.state().access.clone();
+        let Access::FileAlone(hindrance, _) = &access else { return Ok(()) };
+        if *hindrance == Hindrance::ReadOnly {
+            return Err(self.read_only());
+        }
+        let change = |access| {
+            let mut state = self.state();
+            state.idle.clear();
+            state.access = access;
+        };
+        change(Access::Whole);
+        self.bring_up_to_date().inspect_err(|_| change(access.clone()))
+    }
+
+    fn read_only(&self) -> StoreError {
+        StoreError::ReadOnly { path: self.path.parent().unwrap_or(&self.path).to_owned() }
     }
 
     /// As [`Self::with`], in a transaction that sees one moment and changes nothing.
@@ -136,6 +227,7 @@ impl SqliteStore {
         doing: &'static str,
         f: impl FnOnce(&Connection) -> std::result::Result<T, DbError>,
     ) -> Result<T> {
+        self.be_writable()?;
         self.with(doing, |conn| {
             let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
             let value = f(&tx)?;
@@ -154,9 +246,16 @@ impl SqliteStore {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 StoreError::Busy { what: "another process is writing to the store" }
             }
-            Some(ErrorCode::DiskFull) => io(io::Error::new(io::ErrorKind::StorageFull, error)),
+            Some(ErrorCode::DiskFull) => io(io::Error::new(io::ErrorKind::StorageFull, "the disk is full")),
+            // The database does not tell what the system said. It is asked again.
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
-                io(io::Error::other(error))
+                match reach::hindrance(&self.path) {
+                    Some(Hindrance::ReadOnly) => self.read_only(),
+                    Some(Hindrance::DiskFull) => {
+                        io(io::Error::new(io::ErrorKind::StorageFull, "the disk is full"))
+                    }
+                    None => io(io::Error::other(error)),
+                }
             }
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt {
                 what: format!("the database {}", self.path.display()),
@@ -236,6 +335,20 @@ impl MetaStore for SqliteStore {
     }
 
     fn audit(&self, repair: bool) -> Result<Audit> {
+        let audit = self.be_writable().and_then(|()| self.audit_here(repair));
+        match audit {
+            Err(error)
+                if !repair && (error.is_disk_full() || matches!(error, StoreError::ReadOnly { .. })) =>
+            {
+                self.audit_copy()
+            }
+            audit => audit,
+        }
+    }
+}
+
+impl SqliteStore {
+    fn audit_here(&self, repair: bool) -> Result<Audit> {
         // Looking needs values of the filter index by their number, which may have to be made: so it is a transaction
         // that can write, and is taken back when nothing is to be repaired.
         self.with("check itself", |conn| {
@@ -247,6 +360,29 @@ impl MetaStore for SqliteStore {
             Ok(audit)
         })
     }
+
+    /// Audits a copy, where nothing can be written to the database.
+    fn audit_copy(&self) -> Result<Audit> {
+        let doing = "copy the database to check it";
+        let folder =
+            tempfile::tempdir().map_err(StoreError::io("make a temporary folder", std::env::temp_dir()))?;
+        let copy = folder.path().join("ct.sqlite");
+        fs::copy(&self.path, &copy).map_err(StoreError::io(doing, &copy))?;
+        let wal = reach::wal(&self.path);
+        if wal.exists() {
+            fs::copy(&wal, reach::wal(&copy)).map_err(StoreError::io(doing, &copy))?;
+        }
+        Self::open(&copy)?.audit_here(false)
+    }
+}
+
+/// Reads the file alone: the caller sees to it that it does not change.
+fn connect_file_alone(path: &Path) -> std::result::Result<Connection, rusqlite::Error> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(reach::uri_of_file_alone(path), flags)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(conn)
 }
 
 fn connect(path: &Path) -> std::result::Result<Connection, rusqlite::Error> {

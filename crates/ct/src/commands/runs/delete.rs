@@ -47,7 +47,7 @@ pub(super) fn each_run(
     context: &Context,
     work: impl Fn(&Store, &RunId) -> Result<(bool, String), CliError>,
 ) -> Result<(), CliError> {
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let runs =
         names.iter().map(|text| target::run_with_deleted(&store, text)).collect::<Result<Vec<_>, _>>()?;
     let mut items = Vec::with_capacity(runs.len());

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::commands::{Context, target};
 use crate::error::CliError;
 use crate::output::{self, Format, Printer, Progress};
+use crate::pipeline::partial;
 
 /// Bytes copied at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -46,7 +47,7 @@ pub(crate) struct DownloadEvalArgs {
 
 /// Writes the log.
 pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let run = find(&store, &arguments.run)?;
     let log = store.run(&run)?.log;
     let stored = store.log_path(&log);
@@ -66,6 +67,11 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
     let path =
         arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{run}.{}", log.format.as_str())));
     let path = if path.is_dir() { path.join(format!("{run}.{}", log.format.as_str())) } else { path };
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        progress.clear();
+        return Err(CliError::conflict(format!("{} is there and is no regular file", path.display()))
+            .hint("for standard output give: -o -"));
+    }
     if path.exists() {
         if hash_of(&path)? == log.hash {
             progress.clear();
@@ -160,11 +166,7 @@ fn write(
         _ => Path::new("."),
     };
     std::fs::create_dir_all(folder).map_err(|error| CliError::io("make the folder", folder, &error))?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".ct-")
-        .suffix(".partial")
-        .tempfile_in(folder)
-        .map_err(|error| CliError::io("write in", folder, &error))?;
+    let mut file = partial::file_in(folder).map_err(|error| CliError::io("write in", folder, &error))?;
     copy(log, stored, file.as_file_mut(), |error| CliError::io("write", path, &error), progress)?;
     file.as_file().sync_all().map_err(|error| CliError::io("write", path, &error))?;
     let persisted = if overwrite {

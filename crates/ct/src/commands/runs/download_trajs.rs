@@ -87,7 +87,7 @@ pub(super) fn download_trajs(arguments: &DownloadTrajsArgs, context: &Context) -
             .hint("name a run: ct runs download-trajs RUN")
             .hint("or find trajectories in all runs: ct runs download-trajs -e ENV -t TASK --tag TAG"));
     }
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let printer = &context.printer;
     let job = job(arguments, &store)?;
     let progress = printer.progress();

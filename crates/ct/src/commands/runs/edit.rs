@@ -1,7 +1,7 @@
 //! `ct runs edit`.
 
 use clap::{ArgGroup, Args};
-use ct_model::RunEdit;
+use ct_model::{RunEdit, RunHeader};
 use ct_store::Actor;
 
 use crate::commands::{Context, target};
@@ -35,7 +35,7 @@ pub(crate) struct EditArgs {
     /// The new description; an empty one clears it
     #[arg(long, value_name = "TEXT", group = "change")]
     description: Option<String>,
-    /// How to print the changed header: table says only that it changed, json prints it
+    /// How to print the changed header: table says only what changed, json prints it
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
 }
@@ -45,8 +45,9 @@ pub(super) fn edit(arguments: EditArgs, context: &Context) -> Result<(), CliErro
     if let Some(tag) = arguments.add.iter().find(|tag| arguments.untag.contains(tag)) {
         return Err(CliError::usage(format!("tag {tag} is both to be added and to be removed")));
     }
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let run = target::run(&store, &arguments.run)?;
+    let before = store.run(&run)?.header;
     let edit = RunEdit {
         name: arguments.name,
         description: arguments.description.map(|text| Some(text).filter(|text| !text.is_empty())),
@@ -55,11 +56,36 @@ pub(super) fn edit(arguments: EditArgs, context: &Context) -> Result<(), CliErro
         ..RunEdit::default()
     };
     store.edit_run(&run, &edit, &Actor::local())?;
+    let after = store.run(&run)?.header;
     match arguments.format {
         Format::Table => {
-            context.printer.note(&format!("changed run {run}"));
+            let changes = changes(&before, &after);
+            context.printer.note(&if changes.is_empty() {
+                format!("run {run} was like that already: nothing changed")
+            } else {
+                format!("changed run {run}: {}", changes.join(", "))
+            });
+            for tag in edit.remove_tags.iter().filter(|tag| !before.tags.contains(tag)) {
+                context.printer.note(&format!("it does not carry the tag {tag}"));
+            }
             Ok(())
         }
-        Format::Json => context.printer.data(&output::pretty(&store.run(&run)?.header)?),
+        Format::Json => context.printer.data(&output::pretty(&after)?),
     }
+}
+
+/// What is other now.
+fn changes(before: &RunHeader, after: &RunHeader) -> Vec<String> {
+    let mut changes = Vec::new();
+    if before.name != after.name {
+        changes.push(format!("name {}", after.name));
+    }
+    if before.description != after.description {
+        changes.push(if after.description.is_some() { "description" } else { "no description" }.to_owned());
+    }
+    let added = after.tags.iter().filter(|tag| !before.tags.contains(tag));
+    changes.extend(added.map(|tag| format!("tag {tag} added")));
+    let removed = before.tags.iter().filter(|tag| !after.tags.contains(tag));
+    changes.extend(removed.map(|tag| format!("tag {tag} removed")));
+    changes
 }

@@ -36,7 +36,7 @@ pub(crate) struct InfoArgs {
 
 /// Prints the run.
 pub(super) fn info(arguments: &InfoArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let run = target::run_with_deleted(&store, &arguments.run)?;
     let record = store.run(&run)?;
     let address = target::log_url(&store, &record);

@@ -1,7 +1,9 @@
 //! `ct runs list`.
 
+use std::io::Write;
+
 use clap::Args;
-use ct_model::{Cursor, Outcome, RunPage, RunQuery, RunRow, RunSort, RunStatus, TaskCounts, Values};
+use ct_model::{Cursor, Outcome, RunQuery, RunRow, RunSort, RunStatus, TaskCounts, Values};
 use ct_store::Store;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -15,6 +17,33 @@ use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
 const LIMIT_DEFAULT: u64 = 20;
 /// Characters of an id shown in a table, at least.
 const ID_CHARS: usize = 8;
+
+/// Runs read at a time.
+const ROWS_AT_ONCE: u64 = 1000;
+const CSV_HEADER: &[&str] = &[
+    "run_id",
+    "name",
+    "policy",
+    "task_set",
+    "status",
+    "created_at",
+    "trajectory_count",
+    "main_pass",
+    "main_fail",
+    "main_unscored",
+    "side_pass",
+    "side_fail",
+    "side_unscored",
+    "errored",
+    "total_cost_usd",
+    "cost_incomplete",
+    "environments",
+    "main_tasks",
+    "side_tasks",
+    "models",
+    "tags",
+    "deleted_at",
+];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -130,30 +159,18 @@ enum SortField {
 pub(super) fn list(arguments: ListArgs, context: &Context) -> Result<(), CliError> {
     let format = arguments.format;
     let query = query(arguments, Timestamp::now());
-    let store = context.store()?;
-    let page = store.runs(&query)?;
+    let store = context.store_if_any()?;
     let printer = &context.printer;
-    match format {
-        ListFormat::Table => print_table(printer, &store, &page)?,
-        ListFormat::Json => {
-            let items: Vec<Value> = page.items.iter().map(row_json).collect();
-            let envelope = json!({
-                "schema_version": 1,
-                "items": items,
-                "total_count": page.total_count,
-                "next_cursor": page.next_cursor,
-            });
-            printer.data(&output::pretty(&envelope)?)?;
+    let store = store.as_ref();
+    let shown = match format {
+        ListFormat::Table => print_table(printer, store, &query)?,
+        ListFormat::Json | ListFormat::Ndjson | ListFormat::Csv => {
+            let mut stdout = printer.stdout();
+            let shown = write_rows(&mut stdout, store, &query, format)?;
+            stdout.flush().map_err(|error| CliError::stdout(&error))?;
+            shown
         }
-        ListFormat::Ndjson => {
-            let mut text = String::new();
-            for row in &page.items {
-                text.push_str(&output::compact(&row_json(row))?);
-            }
-            printer.data(&text)?;
-        }
-        ListFormat::Csv => printer.data(&csv(&page))?,
-    }
+    };
     if format != ListFormat::Json {
         let everything = RunQuery {
             sort: query.sort,
@@ -162,9 +179,87 @@ pub(super) fn list(arguments: ListArgs, context: &Context) -> Result<(), CliErro
             cursor: query.cursor.clone(),
             ..RunQuery::default()
         };
-        note_page(printer, &page, format, query != everything);
+        note_page(printer, &shown, format, query != everything);
     }
     Ok(())
+}
+
+/// What was printed.
+struct Shown {
+    rows: u64,
+    total_count: u64,
+    next_cursor: Option<Cursor>,
+}
+
+/// Goes through the runs that `query` asks for, some at a time, so that memory holds no more of them than that. The
+/// total is what the first look found.
+fn each_page(
+    store: Option<&Store>,
+    query: &RunQuery,
+    rows_at_once: u64,
+    mut f: impl FnMut(&[RunRow]) -> Result<(), CliError>,
+) -> Result<Shown, CliError> {
+    let mut shown = Shown { rows: 0, total_count: 0, next_cursor: None };
+    let Some(store) = store else { return Ok(shown) };
+    let mut query = query.clone();
+    let mut left = query.limit.unwrap_or(u64::MAX);
+    loop {
+        query.limit = Some(left.min(rows_at_once));
+        let page = store.runs(&query)?;
+        if shown.rows == 0 {
+            shown.total_count = page.total_count;
+        }
+        let rows = page.items.len() as u64;
+        shown.rows += rows;
+        left = left.saturating_sub(rows);
+        f(&page.items)?;
+        shown.next_cursor = page.next_cursor;
+        if left == 0 || rows == 0 || shown.next_cursor.is_none() {
+            return Ok(shown);
+        }
+        query.cursor = shown.next_cursor.clone();
+    }
+}
+
+/// Writes rows as they are read.
+fn write_rows(
+    out: &mut impl Write,
+    store: Option<&Store>,
+    query: &RunQuery,
+    format: ListFormat,
+) -> Result<Shown, CliError> {
+    let mut write = |text: &str| out.write_all(text.as_bytes()).map_err(|error| CliError::stdout(&error));
+    match format {
+        ListFormat::Json => {
+            let mut first = true;
+            write("{\n  \"schema_version\": 1,\n  \"items\": [")?;
+            let shown = each_page(store, query, ROWS_AT_ONCE, |rows| {
+                for row in rows {
+                    write(if std::mem::take(&mut first) { "\n" } else { ",\n" })?;
+                    // Line breaks stand only between members: inside of texts they are escaped.
+                    let text = output::pretty(&row_json(row))?;
+                    write("    ")?;
+                    write(&text.trim_end().replace('\n', "\n    "))?;
+                }
+                Ok(())
+            })?;
+            let end = if first { "]" } else { "\n  ]" };
+            let cursor = output::compact(&shown.next_cursor)?;
+            write(&format!(
+                "{end},\n  \"total_count\": {},\n  \"next_cursor\": {}\n}}\n",
+                shown.total_count,
+                cursor.trim_end()
+            ))?;
+            Ok(shown)
+        }
+        ListFormat::Csv => {
+            write(&Csv::new(CSV_HEADER).finish())?;
+            each_page(store, query, ROWS_AT_ONCE, |rows| write(&csv(rows)))
+        }
+        ListFormat::Ndjson | ListFormat::Table => each_page(store, query, ROWS_AT_ONCE, |rows| {
+            rows.iter().try_for_each(|row| write(&output::compact(&row_json(row))?))
+        }),
+    }
 }
 
 fn query(arguments: ListArgs, now: Timestamp) -> RunQuery {
@@ -200,43 +295,48 @@ fn query(arguments: ListArgs, now: Timestamp) -> RunQuery {
     }
 }
 
-fn print_table(printer: &Printer, store: &Store, page: &RunPage) -> Result<(), CliError> {
-    if page.items.is_empty() {
-        return Ok(());
-    }
+fn print_table(printer: &Printer, store: Option<&Store>, query: &RunQuery) -> Result<Shown, CliError> {
+    let mut lines = Vec::new();
     let now = Timestamp::now();
     let mut table = Table::new(
         printer,
         &[
             ("ID", Align::Whole),
-            ("NAME", Align::Left),
-            ("POLICY", Align::Left),
-            ("TASKS", Align::Left),
+            ("NAME", Align::Name),
+            ("POLICY", Align::Name),
+            ("TASKS", Align::Name),
             ("MAIN", Align::Right),
             ("SIDE", Align::Right),
             ("COST", Align::Right),
-            ("TAGS", Align::Left),
+            ("TAGS", Align::Name),
             ("AGE", Align::Right),
         ],
     );
-    for row in &page.items {
-        let name = match row.deleted_at {
-            Some(_) => format!("{} (deleted)", row.name),
-            None => row.name.clone(),
-        };
-        table.row([
-            short_id(store, row),
-            name,
-            row.policy.clone().unwrap_or_else(|| "-".to_owned()),
-            some_of(&row.main_tasks),
-            outcome(&row.counts.main),
-            outcome(&row.counts.side),
-            output::usd(row.total_cost_usd, row.cost_incomplete),
-            if row.tags.is_empty() { "-".to_owned() } else { row.tags.join(", ") },
-            output::age(&row.created_at.to_string(), now),
-        ]);
+    let shown = each_page(store, query, ROWS_AT_ONCE, |rows| {
+        for row in rows {
+            let name = match row.deleted_at {
+                Some(_) => format!("{} (deleted)", row.name),
+                None => row.name.clone(),
+            };
+            lines.push([
+                store.map_or_else(|| row.run_id.to_string(), |store| short_id(store, row)),
+                name,
+                row.policy.clone().unwrap_or_else(|| "-".to_owned()),
+                some_of(&row.main_tasks),
+                outcome(&row.counts.main),
+                outcome(&row.counts.side),
+                output::usd(row.total_cost_usd, row.cost_incomplete),
+                if row.tags.is_empty() { "-".to_owned() } else { row.tags.join(", ") },
+                output::age(&row.created_at.to_string(), now),
+            ]);
+        }
+        Ok(())
+    })?;
+    if !lines.is_empty() {
+        lines.iter().for_each(|line| table.row(line));
+        printer.data(&table.finish())?;
     }
-    printer.data(&table.finish())
+    Ok(shown)
 }
 
 /// The beginning of the id that finds this run and no other.
@@ -271,8 +371,8 @@ fn some_of(values: &Values) -> String {
     }
 }
 
-fn note_page(printer: &Printer, page: &RunPage, format: ListFormat, filtered: bool) {
-    let shown = page.items.len() as u64;
+fn note_page(printer: &Printer, page: &Shown, format: ListFormat, filtered: bool) {
+    let shown = page.rows;
     if page.total_count == 0 && format == ListFormat::Table {
         printer.note(if filtered {
             "no run passes the filters"
@@ -321,32 +421,9 @@ fn row_json(row: &RunRow) -> Value {
     })
 }
 
-fn csv(page: &RunPage) -> String {
-    let mut csv = Csv::new(&[
-        "run_id",
-        "name",
-        "policy",
-        "task_set",
-        "status",
-        "created_at",
-        "trajectory_count",
-        "main_pass",
-        "main_fail",
-        "main_unscored",
-        "side_pass",
-        "side_fail",
-        "side_unscored",
-        "errored",
-        "total_cost_usd",
-        "cost_incomplete",
-        "environments",
-        "main_tasks",
-        "side_tasks",
-        "models",
-        "tags",
-        "deleted_at",
-    ]);
-    for row in &page.items {
+fn csv(rows: &[RunRow]) -> String {
+    let mut csv = Csv::headless(CSV_HEADER.len());
+    for row in rows {
         csv.row([
             row.run_id.to_string(),
             row.name.clone(),
@@ -377,6 +454,10 @@ fn csv(page: &RunPage) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ct_model::RunId;
+    use ct_model::{LogFormat, RunEdit};
+    use ct_store::{Actor, CommitMode, NewRun};
+
     use super::*;
 
     #[test]
@@ -386,6 +467,50 @@ mod tests {
         assert_eq!(outcome(&counts(12, 8, 3)), "12/20 (3 unscored)");
         assert_eq!(outcome(&counts(0, 0, 3)), "0/0 (3 unscored)");
         assert_eq!(outcome(&counts(0, 0, 0)), "-");
+    }
+
+    #[test]
+    fn rows_are_read_some_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        for number in 0..7 {
+            let mut ingest = store.begin_ingest().unwrap();
+            let bytes = format!("log {number}");
+            let log = ingest.stage_log(&mut bytes.as_bytes(), LogFormat::Eval, &mut |_| ()).unwrap();
+            let run = NewRun {
+                run_id: RunId::new(&log.hash.as_str()[..32]).unwrap(),
+                header: serde_json::from_value(json!({"name": bytes})).unwrap(),
+                actor: Actor::local(),
+                edit: RunEdit::default(),
+                status: RunStatus::Success,
+                eval_id: None,
+                eval_created: None,
+                source: None,
+                defects: Vec::new(),
+                log,
+            };
+            ingest.commit(run, CommitMode::New).unwrap();
+        }
+        let read = |limit, at_once| {
+            let (mut names, mut most) = (Vec::new(), 0);
+            let query = RunQuery { limit, ..RunQuery::default() };
+            let shown = each_page(Some(&store), &query, at_once, |rows| {
+                most = most.max(rows.len());
+                names.extend(rows.iter().map(|row| row.name.clone()));
+                Ok(())
+            });
+            let shown = shown.unwrap();
+            assert_eq!((shown.rows, shown.total_count), (names.len() as u64, 7));
+            (names, most, shown.next_cursor)
+        };
+        let (all, most, cursor) = read(None, 100);
+        assert_eq!((all.len(), most, &cursor), (7, 7, &None));
+        assert_eq!(read(None, 3), (all.clone(), 3, None));
+        assert_eq!(read(Some(7), 7), (all.clone(), 7, None));
+        let (five, most, cursor) = read(Some(5), 2);
+        assert_eq!((five.as_slice(), most), (&all[..5], 2));
+        assert_eq!(cursor, read(Some(5), 100).2);
+        assert!(cursor.is_some());
     }
 
     #[test]

@@ -250,6 +250,16 @@ impl Work<'_> {
             }
         }
         if let Some(path) = &self.save_path {
+            if path.metadata().is_ok_and(|there| !there.is_file()) {
+                return Err(CliError::conflict(format!(
+                    "{} is there and is no regular file",
+                    path.display()
+                )));
+            }
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)
+                    .map_err(|error| CliError::io("make the folder", folder, &error))?;
+            }
             let saved = pipeline::save_log(&source, path, self.overwrite, &self.options, progress)?;
             outcome.trajectories = Some(saved.trajectories);
             outcome.add_defects(&saved.defects);
@@ -446,7 +456,7 @@ fn print_table(printer: &Printer, outcomes: &[Outcome]) -> Result<(), CliError> 
             ("STATUS", Align::Whole),
             ("RUN", Align::Whole),
             ("TRAJECTORIES", Align::Right),
-            ("NAME", Align::Left),
+            ("NAME", Align::Name),
             ("LOG", Align::Left),
         ],
     );

@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ct_model::sampling::{self, Draw, Item, Manifest, Request, STRATA_DEFAULT, SamplingError, Sizes, Source};
-use ct_model::{Field, Filter, RunId};
+use ct_model::{Field, Filter, RunId, TrajectoryId};
 use ct_store::Store;
 use serde_json::json;
 
+use super::sources::RUN_FILE;
 use crate::commands::{Context, target};
 use crate::error::CliError;
 use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
-use crate::pipeline::{self, Selection};
+use crate::pipeline::{self, Selection, partial};
 
 /// The file that records the draw beside the parts.
 const MANIFEST_FILE: &str = "manifest.json";
@@ -101,7 +102,7 @@ pub(super) fn sample(arguments: &SampleArgs, context: &Context) -> Result<(), Cl
         (fields, _) => fields.to_vec(),
     };
     let request = Request { sizes, stratify_by, group_by: arguments.group_by.clone(), seed };
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let run = target::run(&store, &arguments.run)?;
     let population = population(&store, &run, &request, &arguments.filter)?;
     let draw = sampling::draw(&population.items, &request).map_err(|error| refused(&error, &run))?;
@@ -122,7 +123,8 @@ pub(super) fn sample(arguments: &SampleArgs, context: &Context) -> Result<(), Cl
         ));
     }
     let saved = match &arguments.save_dir {
-        Some(folder) => save(&store, &run, &draw, &manifest, folder, arguments.overwrite, printer),
+        Some(folder) => clear(folder, &draw, &manifest, &population, arguments.overwrite, printer)
+            .and_then(|()| save(&store, &run, &draw, &manifest, folder, arguments.overwrite, printer)),
         None => Ok(()),
     };
     print(printer, &draw, &manifest, &population.names, arguments.format)?;
@@ -178,6 +180,78 @@ fn random_seed() -> u64 {
     RandomState::new().hash_one("seed") & u64::from(u32::MAX)
 }
 
+/// Makes room for a draw: parts that an earlier one wrote here and this one does not have, and its manifest, are in the
+/// way unless `overwrite`, and then they go.
+fn clear(
+    folder: &Path,
+    draw: &Draw,
+    manifest: &Manifest,
+    population: &Population,
+    overwrite: bool,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let path = folder.join(MANIFEST_FILE);
+    let there = std::fs::read(&path).ok();
+    let other = there.is_some_and(|there| there != output::pretty(manifest).unwrap_or_default().as_bytes());
+    let stale: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let number = name.strip_prefix("part-").unwrap_or_default();
+            (name == "rest" || number.parse::<u64>().is_ok())
+                && !draw.parts.iter().any(|part| part.name == name)
+        })
+        .map(|entry| entry.path())
+        .filter(|part| part.join(RUN_FILE).is_file())
+        .collect();
+    if !overwrite && (other || !stale.is_empty()) {
+        let of = if other { &path } else { &stale[0] };
+        return Err(CliError::conflict(format!("{} records another draw", of.display()))
+            .hint("write over it with --overwrite, or name another folder"));
+    }
+    for part in &stale {
+        remove_part(part, population, printer)?;
+    }
+    if other {
+        std::fs::remove_file(&path).map_err(|error| CliError::io("remove", &path, &error))?;
+    }
+    Ok(())
+}
+
+/// Removes a part of an earlier draw: the files that its `run.json` lists, of an unfinished one those of the run, and
+/// nothing else.
+fn remove_part(part: &Path, population: &Population, printer: &Printer) -> Result<(), CliError> {
+    let file = part.join(RUN_FILE);
+    let run = std::fs::read(&file).map_err(|error| CliError::io("read", &file, &error))?;
+    let run = ct_log::json::parse(&run).unwrap_or_default();
+    let ids: Vec<&str> = match run.get("trajectory_ids").and_then(|ids| ids.as_array()) {
+        Some(ids) => ids.iter().filter_map(|id| id.as_str()).collect(),
+        None if run.get("complete").is_some() => population.names.keys().map(String::as_str).collect(),
+        None => {
+            printer.warning(&format!("{} is no part that a draw wrote, and stays", part.display()));
+            return Ok(());
+        }
+    };
+    let ids = ids.into_iter().filter_map(|id| TrajectoryId::new(id).ok());
+    let files = ids.map(|id| part.join(format!("{id}.json"))).chain([file.clone()]);
+    for file in files {
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(CliError::io("remove", &file, &error));
+            }
+            _ => {}
+        }
+    }
+    if std::fs::remove_dir(part).is_err() {
+        printer.warning(&format!("{} holds other files too, and stays", part.display()));
+    }
+    Ok(())
+}
+
 /// Writes a run folder for each part, and the manifest last: a folder with a manifest is whole.
 fn save(
     store: &Store,
@@ -190,11 +264,6 @@ fn save(
 ) -> Result<(), CliError> {
     let path = folder.join(MANIFEST_FILE);
     let text = output::pretty(manifest)?;
-    let there = std::fs::read(&path).ok();
-    if there.as_ref().is_some_and(|there| there != text.as_bytes()) && !overwrite {
-        return Err(CliError::conflict(format!("{} records another draw", path.display()))
-            .hint("write over it with --overwrite, or name another folder"));
-    }
     let mut failed = 0;
     for part in &draw.parts {
         let progress = printer.progress();
@@ -220,7 +289,7 @@ fn save(
         )));
     }
     let write = || {
-        let mut file = tempfile::Builder::new().prefix(".ct-").suffix(".partial").tempfile_in(folder)?;
+        let mut file = partial::file_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist(&path).map_err(|error| error.error)
@@ -325,7 +394,7 @@ fn page(printer: &Printer, draw: &Draw, manifest: &Manifest, names: &BTreeMap<St
     }
 
     let mut ids =
-        Table::new(printer, &[("PART", Align::Whole), ("TRAJECTORY", Align::Whole), ("NAME", Align::Left)]);
+        Table::new(printer, &[("PART", Align::Whole), ("TRAJECTORY", Align::Whole), ("NAME", Align::Name)]);
     for part in &draw.parts {
         for id in &part.ids {
             ids.row([part.name.as_str(), id.as_str(), names.get(id.as_str()).map_or("", String::as_str)]);

@@ -37,7 +37,7 @@ pub(crate) struct ShowArgs {
 
 /// Prints the transcript.
 pub(super) fn show(arguments: &ShowArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let printer = &context.printer;
     let id = target::trajectory(&store, &arguments.trajectory)?;
     let document = store.document(&id)?;

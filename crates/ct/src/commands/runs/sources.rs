@@ -77,7 +77,9 @@ impl Found {
     fn add_word(&mut self, word: &Path, printer: &Printer) {
         match fs::metadata(word) {
             Ok(metadata) if metadata.is_dir() => self.add_folder(word, printer),
-            Ok(_) => self.add_file(word),
+            Ok(metadata) if metadata.is_file() => self.add_file(word),
+            // Opening a pipe waits for whoever writes into it, and a log is read from its end.
+            Ok(_) => self.add_trouble(word, not_a_file(word)),
             // Shells hand on a pattern that matches nothing, and some expand none at all.
             Err(error) if is_pattern(word) => match expand(word) {
                 Ok(paths) if paths.is_empty() => {
@@ -95,7 +97,11 @@ impl Found {
 
     /// A path that a pattern matched: never a pattern itself, whatever its name.
     fn add_word_found(&mut self, path: &Path, printer: &Printer) {
-        if path.is_dir() { self.add_folder(path, printer) } else { self.add_file(path) }
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => self.add_folder(path, printer),
+            Ok(metadata) if !metadata.is_file() => leave_out(path, printer),
+            _ => self.add_file(path),
+        }
     }
 
     fn add_file(&mut self, path: &Path) {
@@ -161,6 +167,10 @@ impl Found {
             // Links to files are followed, links to folders are not: they may lead back here.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.walk(&path, depth + 1, json, printer);
+            } else if (name.ends_with(".eval") || name.ends_with(".json"))
+                && fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+            {
+                leave_out(&path, printer);
             } else if name.ends_with(".eval") || (name.ends_with(".json") && looks_like_log(&path)) {
                 self.add_file(&path);
             } else {
@@ -172,6 +182,19 @@ impl Found {
             }
         }
     }
+}
+
+/// Says what a pipe, a device or the like is not.
+fn not_a_file(path: &Path) -> CliError {
+    CliError::usage(format!(
+        "{} is no regular file: a log cannot be read from a pipe or a device",
+        path.display()
+    ))
+    .hint("write the log to a file first")
+}
+
+fn leave_out(path: &Path, printer: &Printer) {
+    printer.warning(&format!("left out {}: it is no regular file", path.display()));
 }
 
 /// Whether a JSON file begins as a log does: an object whose first key is one of a header.

@@ -1,11 +1,13 @@
 //! `ct store check`.
 
 use clap::Args;
+use ct_store::{CheckReport, Store};
 use serde_json::json;
 
+use super::NO_STORE;
 use crate::commands::Context;
 use crate::error::{CliError, Kind};
-use crate::output::{self, Align, Format, Table};
+use crate::output::{self, Align, Format, Printer, Table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,14 +31,11 @@ pub(crate) struct CheckArgs {
     format: Format,
 }
 
-/// Prints the findings.
-pub(super) fn check(arguments: &CheckArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
-    let printer = &context.printer;
+fn look(store: &Store, repair: bool, printer: &Printer) -> Result<CheckReport, CliError> {
     let progress = printer.progress();
     let mut done = 0;
     let mut started = false;
-    let report = store.check(arguments.repair, &mut |at| {
+    let report = store.check(repair, &mut |at| {
         if !started {
             progress.bytes("reading logs", at.bytes_total);
             started = true;
@@ -45,7 +44,19 @@ pub(super) fn check(arguments: &CheckArgs, context: &Context) -> Result<(), CliE
         done = at.bytes_done;
     });
     progress.clear();
-    let report = report?;
+    Ok(report?)
+}
+
+/// Prints the findings.
+pub(super) fn check(arguments: &CheckArgs, context: &Context) -> Result<(), CliError> {
+    let printer = &context.printer;
+    let report = match context.store_or_logs()? {
+        Some(store) => look(&store, arguments.repair, printer)?,
+        None => {
+            printer.note(NO_STORE);
+            CheckReport::default()
+        }
+    };
     match arguments.format {
         Format::Json => {
             let document = json!({

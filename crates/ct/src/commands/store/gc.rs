@@ -1,10 +1,11 @@
 //! `ct store gc`.
 
 use clap::Args;
-use ct_store::GcOptions;
+use ct_store::{GcOptions, GcReport};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
+use super::NO_STORE;
 use crate::commands::Context;
 use crate::commands::runs::filters;
 use crate::error::CliError;
@@ -39,15 +40,21 @@ fn parse_age(text: &str) -> Result<SignedDuration, String> {
 
 /// Prints what went, or would go.
 pub(super) fn gc(arguments: &GcArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
     let printer = &context.printer;
     let now = Timestamp::now();
-    let report = store.gc(GcOptions {
+    let options = GcOptions {
         dry_run: arguments.dry_run,
         purge_deleted_before: arguments
             .purge_deleted
             .map(|age| now.checked_sub(age).unwrap_or(Timestamp::MIN)),
-    })?;
+    };
+    let report = match context.store_or_logs()? {
+        Some(store) => store.gc(options)?,
+        None => {
+            printer.note(NO_STORE);
+            GcReport { dry_run: arguments.dry_run, ..GcReport::default() }
+        }
+    };
     match arguments.format {
         Format::Json => {
             let document = json!({

@@ -8,6 +8,9 @@ use clap::Subcommand;
 use super::Context;
 use crate::error::CliError;
 
+/// Said when no data folder was named and the default one holds nothing.
+const NO_STORE: &str = "there is no store yet; the first run makes it: ct runs make LOG";
+
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   ct store check                                  Verify every log and reference

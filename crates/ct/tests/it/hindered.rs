@@ -1,0 +1,112 @@
+//! Stores that can be read and not written: in a read-only folder, on a full disk. Folders like these are made in a
+//! namespace of its own, which goes with the process.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use crate::logs::big_log;
+use crate::support::Home;
+
+/// What a script says in a namespace where it may mount; `$1` is the program. None, said aloud: none can be made here.
+#[expect(clippy::print_stderr, reason = "that something was not tested is said aloud")]
+fn in_namespace(home: &Home, setting: &[(&str, &str)], script: &str) -> Option<String> {
+    let shell = |script: &str| {
+        let program = home.command(&[]);
+        let mut command = Command::new("/usr/bin/unshare");
+        command.args(["-rm", "/bin/bash", "-c", script, "bash"]).arg(program.get_program()).env_clear();
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").envs(setting.iter().copied());
+        command.current_dir(program.get_current_dir().unwrap()).output()
+    };
+    match shell("mkdir -p probe && mount -t tmpfs none probe") {
+        Ok(output) if output.status.success() => {}
+        other => {
+            eprintln!("NOT TESTED: nothing can be mounted here: {other:?}");
+            return None;
+        }
+    }
+    let output = shell(&format!("set -u; {script}")).unwrap();
+    assert!(output.status.success(), "{script}\n{output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+const READ_ONLY: &str = "store=../share/control-tower; mount --bind $store $store && \
+                         mount -o remount,ro,bind $store $store || exit 99;";
+
+/// Reading commands, each with its exit code when it is not 0, and writing ones with what they say.
+const COMMANDS: &str = r#"
+    for command in "runs list" "runs info $RUN" "runs sample $RUN 2 --seed 1" "runs show $TRAJECTORY" \
+        "runs download-trajs $RUN -o out" "runs download-eval $RUN -o out/log.eval" "store check" \
+        "store gc --dry-run"; do
+        "$1" $command > said 2>&1 || echo "$command: $? $(cat said)"
+    done
+    for command in "runs edit $RUN --name other" "runs delete $RUN" "runs make ct-12.eval" "store gc" \
+        "store check --repair"; do
+        "$1" $command 2>&1; echo "code $?"
+    done"#;
+
+#[test]
+fn a_read_only_store_is_read() {
+    let home = Home::with_runs();
+    let run = home.run_id("attack");
+    let trajectory = home.trajectory_ids(&run).remove(0);
+    let setting = [("RUN", run.as_str()), ("TRAJECTORY", trajectory.as_str())];
+    let Some(said) = in_namespace(&home, &setting, &format!("{READ_ONLY} {COMMANDS}")) else { return };
+    let folder = home.path("").join("../share/control-tower").canonicalize().unwrap();
+    let refused = format!("error: the data folder {} is read-only\ncode 1\n", folder.display());
+    assert_eq!(said, refused.repeat(5));
+    assert_eq!(
+        std::fs::read(home.path("out/log.eval")).unwrap(),
+        std::fs::read(home.path("ct-11.eval")).unwrap()
+    );
+    assert_eq!(home.run_id("attack"), run);
+}
+
+#[test]
+fn changes_that_a_killed_process_left_are_read_or_missed_aloud() {
+    let home = Home::with_runs();
+    big_log(&home.path("a.eval"), 1, 4, 200_000);
+    home.stdout(&["runs", "make", "a.eval", "--run-name", "big"]);
+    let run = home.run_id("big");
+    // A process that has the store open, and is killed after another one changed something.
+    let reader = ["runs", "download-eval", &run, "-o", "-"];
+    let mut reader = home.command(&reader).stdout(Stdio::piped()).spawn().unwrap();
+    reader.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    home.stdout(&["runs", "edit", &run, "--name", "renamed"]);
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    let wal = home.path("../share/control-tower/ct.sqlite-wal");
+    assert!(wal.metadata().unwrap().len() > 0);
+    let list = r#""$1" runs list --name renamed --format csv 2>&1; echo "code $?"; "$1" store check >said 2>&1; echo "code $?""#;
+    let Some(said) = in_namespace(&home, &[], &format!("{READ_ONLY} {list}")) else { return };
+    assert!(said.contains(&format!("\n{run},renamed,")) && said.ends_with("\ncode 0\ncode 0\n"), "{said}");
+    // Without the index of these changes, which nobody can make there.
+    let list = format!("rm ../share/control-tower/ct.sqlite-shm; {READ_ONLY} {list}");
+    let said = in_namespace(&home, &[], &list).unwrap();
+    assert!(
+        said.starts_with("error: the last changes of ") && said.ends_with("\ncode 1\ncode 1\n"),
+        "{said}"
+    );
+    assert!(said.contains("hint: open it once where it can be written"), "{said}");
+    assert_eq!(home.run_id("renamed"), run);
+}
+
+#[test]
+fn a_full_disk_is_named_and_can_be_cleaned() {
+    let home = Home::with_runs();
+    let script = r#"ct="$1 --data-dir disk/store"; mkdir disk; mount -t tmpfs -o size=1m none disk || exit 99
+        $ct runs make ct-11.eval ct-12.eval >said 2>&1 || cat said
+        run=$($ct runs list --name attack --format csv | tail -1 | cut -d, -f1); $ct runs delete $run 2>/dev/null
+        mkdir -p disk/store/tmp; head -c 200k /dev/zero >disk/store/tmp/left; head -c 2M /dev/zero >disk/fill 2>/dev/null
+        for command in "runs list" "runs list --deleted --format json" "store check" "store gc --dry-run"; do
+            $ct $command >said 2>&1 || echo "$command: $? $(cat said)"
+        done
+        $ct runs restore $run 2>&1; echo "code $?"
+        $ct runs make ct-12.eval 2>&1; echo "code $?"
+        $ct store gc --purge-deleted 0d 2>&1 | grep -v tmp/left; echo "code $?"
+        $ct runs list --deleted --format csv | wc -l; $ct store check 2>&1"#;
+    let Some(said) = in_namespace(&home, &[], script) else { return };
+    let mut settings = home.settings();
+    settings.add_filter("ingest-[^/]+", "ingest-[TEMPORARY]");
+    settings.bind(|| insta::assert_snapshot!(said));
+}
