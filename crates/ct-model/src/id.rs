@@ -83,6 +83,10 @@ id! {
     /// Names a trajectory: the id recorded in the log, else one derived from the eval and the sample.
     TrajectoryId
 }
+id! {
+    /// Names a dataset. The same letters as in an id, so that a name goes into an address or a path as it is.
+    DatasetName
+}
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@
 
 mod bundle;
 pub mod convert;
+mod dataset;
 mod filter;
 mod id;
 mod price;
@@ -15,8 +16,12 @@ pub mod sampling;
 mod trajectory;
 
 pub use bundle::BundleFrame;
+pub use dataset::{
+    Dataset, DatasetChange, DatasetEdit, DatasetKind, DatasetLock, DatasetPage, DatasetQuery, DatasetVersion,
+    DatasetVersionQuery,
+};
 pub use filter::{Field, FieldError, Filter, FilterError};
-pub use id::{IdError, RunId, TrajectoryId};
+pub use id::{DatasetName, IdError, RunId, TrajectoryId};
 pub use price::{PriceError, PriceTable, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
 pub use record::{

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::RunId;
+use crate::{DatasetName, RunId};
 
 /// How a task of one trajectory ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -252,6 +252,12 @@ pub struct TrajectoryQuery {
     pub side_task: Vec<String>,
     /// Tags that the trajectory or its run must carry, all of them.
     pub tags: Vec<String>,
+    /// The dataset label of its run, or one of its own, any of.
+    pub dataset: Vec<String>,
+    /// An item of this versioned dataset, or of a run that is one.
+    pub versioned_dataset: Option<DatasetName>,
+    /// Of this version of it; the newest when absent.
+    pub versioned_dataset_version: Option<u64>,
     /// Outcome of the main task, any of.
     pub main_outcome: Vec<Outcome>,
     /// Outcome of the side task, any of; a trajectory without a side task has none.
