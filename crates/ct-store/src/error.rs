@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ct_model::{RunId, TrajectoryId};
+use ct_model::{DatasetKind, DatasetLock, DatasetName, RunId, TrajectoryId};
 
 /// Why a store did not do what it was asked. Messages read well after "failed to …:".
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +150,47 @@ pub enum Conflict {
         /// The version it has.
         version: u64,
     },
+    /// The dataset takes no new version.
+    #[error("dataset {name} is locked{}; unlock it first", by_whom(lock))]
+    DatasetLocked {
+        /// The dataset.
+        name: DatasetName,
+        /// By whom, and why.
+        lock: DatasetLock,
+    },
+    /// The dataset has other things in it.
+    #[error("dataset {name} is a list of {}, not of {}", plural(*kind), plural(*given))]
+    DatasetKind {
+        /// The dataset.
+        name: DatasetName,
+        /// What it is a list of.
+        kind: DatasetKind,
+        /// What was to come in.
+        given: DatasetKind,
+    },
+    /// Someone else changed the dataset meanwhile.
+    #[error("dataset {name} was changed meanwhile: it is at version {version}, not {expected}")]
+    DatasetChanged {
+        /// The dataset.
+        name: DatasetName,
+        /// The version that the caller saw; 0: none.
+        expected: u64,
+        /// The version it has; 0: there is no such dataset.
+        version: u64,
+    },
+}
+
+fn by_whom(lock: &DatasetLock) -> String {
+    let by = lock.locked_by.as_ref().map(|user| format!(" by {user}")).unwrap_or_default();
+    let why = lock.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("{by}{why}")
+}
+
+fn plural(kind: DatasetKind) -> &'static str {
+    match kind {
+        DatasetKind::Trajectory => "trajectories",
+        DatasetKind::Run => "runs",
+    }
 }
 
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
@@ -168,6 +209,10 @@ impl StoreError {
 
     pub(crate) fn invalid(what: impl Into<String>) -> Self {
         Self::Invalid { what: what.into() }
+    }
+
+    pub(crate) fn dataset_not_found(name: &DatasetName) -> Self {
+        Self::NotFound { what: format!("dataset {name}") }
     }
 
     pub(crate) fn run_not_found(run: &RunId) -> Self {

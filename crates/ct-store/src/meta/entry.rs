@@ -17,6 +17,9 @@ pub(crate) struct Entry {
     pub(crate) has_side: bool,
     /// Where its sample ends in the log.
     pub(crate) range_end: Option<u64>,
+    /// The dataset labels of its own.
+    #[serde(default)]
+    pub(crate) datasets: Vec<String>,
     /// Only when it is not the run's.
     pub(crate) eval_metadata: Option<Map<String, Value>>,
     /// The document as JSON, without `eval_metadata`.

@@ -133,6 +133,7 @@ impl<'s> Ingest<'s> {
             row: row(document, id, run),
             has_side: document.side_task.is_some() || document.side_task_success.is_some(),
             range_end: range.map(|range| range.compressed_start.saturating_add(range.compressed_size)),
+            datasets: document.datasets.clone(),
             eval_metadata: (*of_run != eval_metadata).then_some(eval_metadata),
             document: String::new(),
         };

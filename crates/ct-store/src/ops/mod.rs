@@ -2,6 +2,7 @@
 
 mod accounts;
 mod check;
+mod datasets;
 mod gc;
 mod ingest;
 

@@ -3,6 +3,7 @@
 
 mod check;
 mod crash;
+mod datasets;
 mod edit;
 mod ingest;
 mod list;

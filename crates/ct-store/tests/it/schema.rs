@@ -4,9 +4,10 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::thread;
 
-use ct_model::{RunEdit, RunQuery};
+use ct_model::{RunEdit, RunQuery, TrajectoryQuery};
 use ct_store::{Actor, Store, StoreError};
 use rusqlite::Connection;
+use serde_json::json;
 
 use crate::support::{Home, draft};
 
@@ -97,4 +98,65 @@ fn the_database_is_safe_against_power_cuts_and_readers_do_not_wait() {
     // Another process is in the middle of a write.
     database.execute_batch("BEGIN IMMEDIATE; UPDATE runs SET name = 'half done'").unwrap();
     assert_eq!(home.store.runs(&RunQuery::default()).unwrap().items[0].name, "first");
+}
+
+fn tables(database: &Connection) -> Vec<String> {
+    let mut find = database
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        .unwrap();
+    find.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+fn columns(database: &Connection, table: &str) -> Vec<String> {
+    let mut find = database.prepare("SELECT name FROM pragma_table_info(?)").unwrap();
+    find.query_map([table], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// Makes a database as the first version of this program left it.
+fn take_back_to_schema_1(database: &Connection) {
+    let first = Connection::open_in_memory().unwrap();
+    first.execute_batch(include_str!("../../src/meta/sqlite/migrations/0001.sql")).unwrap();
+    database.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    let kept = tables(&first);
+    for table in tables(database) {
+        if !kept.contains(&table) {
+            database.execute_batch(&format!("DROP TABLE {table}")).unwrap();
+            continue;
+        }
+        let kept = columns(&first, &table);
+        for column in columns(database, &table).iter().filter(|column| !kept.contains(column)) {
+            database.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN {column}")).unwrap();
+        }
+    }
+    database
+        .execute_batch(
+            "DELETE FROM postings WHERE piece / 16777216 IN \
+                 (SELECT facet_id FROM facets WHERE kind = 'trajectory.dataset'); \
+             DELETE FROM facets WHERE kind = 'trajectory.dataset'; PRAGMA user_version = 1",
+        )
+        .unwrap();
+}
+
+#[test]
+fn dataset_labels_of_a_database_of_schema_1_are_found() {
+    let home = Home::new();
+    home.add(&draft("plain", 1));
+    home.add(&draft("labelled", 2).header(json!({"dataset": "held out"})));
+    let edited = home.add(&draft("edited", 1).header(json!({"dataset": "held out"})));
+    let cleared = home.add(&draft("cleared", 1).header(json!({"dataset": "held out"})));
+    let label =
+        |label: Option<&str>| RunEdit { dataset: Some(label.map(str::to_owned)), ..RunEdit::default() };
+    home.store.edit_run(&edited, &label(Some("other")), &Actor::local()).unwrap();
+    home.store.edit_run(&cleared, &label(None), &Actor::local()).unwrap();
+    take_back_to_schema_1(&Connection::open(home.path().join("ct.sqlite")).unwrap());
+
+    let store = Store::open(home.path()).unwrap();
+    let found = |label: &str| {
+        let query = TrajectoryQuery { dataset: vec![label.to_owned()], ..TrajectoryQuery::default() };
+        let ids = store.trajectory_ids(&query).unwrap().items;
+        ids.into_iter().map(String::from).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!((found("held out").as_str(), found("other").as_str()), ("labelled-0 labelled-1", "edited-0"));
+    assert_eq!(store.runs(&RunQuery::default()).unwrap().total_count, 4);
+    assert_eq!(store.check(false, &mut |_| ()).unwrap().findings, []);
 }

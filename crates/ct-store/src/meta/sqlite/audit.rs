@@ -1,11 +1,13 @@
 //! Compares what is derived with what it is derived from.
 
+use std::collections::BTreeSet;
+
 use ct_model::{OutcomeCounts, TaskCounts};
 use rusqlite::{Connection, params};
 
-use super::commit::{ids, label_facets, tag_ids};
+use super::commit::{ids, inherited_ids, label_facets};
 use super::postings::{ANY, Changes, Facet, LIVE};
-use super::{DbError, from_json, labels, to_json, unsigned};
+use super::{DbError, datasets, from_json, labels, to_json, unsigned};
 use crate::meta::Audit;
 use crate::record::{Finding, FindingKind};
 
@@ -130,15 +132,17 @@ fn check_counts(conn: &Connection, repair: bool, findings: &mut Vec<Finding>) ->
 /// Makes the filter index anew in memory, and compares.
 fn check_index(conn: &Connection, repair: bool, findings: &mut Vec<Finding>) -> Result<()> {
     let labels = labels::check(conn, repair)?;
-    let postings = make_index(conn)?.are_stored(conn)?;
-    if labels && postings {
+    let (changes, absent) = make_index(conn)?;
+    let postings = changes.are_stored(conn)?;
+    if labels && postings && datasets::absent(conn)? == absent {
         return Ok(());
     }
     let detail = "it does not agree with the runs and trajectories, so lists may be wrong";
     let mut found = finding(FindingKind::CountsDiffer, "the filter index", detail);
     if repair {
         conn.execute("DELETE FROM postings", [])?;
-        make_index(conn)?.apply(conn)?;
+        make_index(conn)?.0.apply(conn)?;
+        datasets::set_absent(conn, &absent)?;
         found.done = Some("made again".to_owned());
         found.resolved = true;
     }
@@ -146,10 +150,11 @@ fn check_index(conn: &Connection, repair: bool, findings: &mut Vec<Finding>) -> 
     Ok(())
 }
 
-fn make_index(conn: &Connection) -> Result<Changes> {
+/// The sets, and the items of datasets that are not there.
+fn make_index(conn: &Connection) -> Result<(Changes, BTreeSet<(String, i64)>)> {
     let mut changes = Changes::default();
     let mut runs = conn.prepare(
-        "SELECT seq, policy, task_set, tags, facets, deleted_us IS NOT NULL FROM runs JOIN run_details ON run = seq",
+        "SELECT seq, policy, task_set, tags, facets, deleted_us IS NOT NULL, dataset FROM runs JOIN run_details ON run = seq",
     )?;
     let mut trajectories = conn.prepare("SELECT seq, facets FROM trajectories WHERE run = ?")?;
     let mut rows = runs.query([])?;
@@ -166,7 +171,8 @@ fn make_index(conn: &Connection) -> Result<Changes> {
         listed.extend(ids(conn, &mut changes, states.iter().map(|state| (Facet::Run, (*state).to_owned())))?);
         listed.iter().for_each(|facet_id| changes.add(*facet_id, seq));
 
-        let mut common = tag_ids(conn, &mut changes, &tags)?;
+        let dataset: Option<String> = row.get(6)?;
+        let mut common = inherited_ids(conn, &mut changes, &tags, dataset.as_deref())?;
         common.extend(ids(
             conn,
             &mut changes,
@@ -180,7 +186,8 @@ fn make_index(conn: &Connection) -> Result<Changes> {
             listed.iter().for_each(|facet_id| changes.add(*facet_id, seq));
         }
     }
-    Ok(changes)
+    let absent = datasets::index(conn, &mut changes)?;
+    Ok((changes, absent))
 }
 
 fn facets(text: &str) -> Result<Vec<i64>> {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 use sha2::{Digest as _, Sha256};
 
 use super::postings::{ANY, Changes, ERRORED, Facet, LIVE};
-use super::{DbError, from_json, journal, labels, signed, to_json};
+use super::{DbError, datasets, from_json, journal, labels, signed, to_json};
 use crate::error::{Conflict, StoreError};
 use crate::meta::{Entry, StagedRun, Sums, layer};
 use crate::record::{CommitMode, Committed};
@@ -73,7 +73,7 @@ fn outcomes(counts: &TaskCounts) -> impl Iterator<Item = Outcome> {
         .filter_map(|(outcome, count)| (count > 0).then_some(outcome))
 }
 
-/// What a trajectory is found by, but the tags of its run.
+/// What a trajectory is found by of its own.
 fn entry_facets(entry: &Entry) -> Vec<(Facet, String)> {
     let row = &entry.row;
     let mut facets = Vec::new();
@@ -85,6 +85,7 @@ fn entry_facets(entry: &Entry) -> Vec<(Facet, String)> {
         facets.extend(text.iter().flat_map(|text| path_values(text)).map(|value| (facet, value)));
     }
     facets.extend(row.tags.iter().map(|tag| (Facet::TrajectoryTag, value(tag))));
+    facets.extend(entry.datasets.iter().map(|dataset| (Facet::TrajectoryDataset, value(dataset))));
     facets.push((Facet::TrajectoryMainOutcome, entry.main_outcome().as_str().to_owned()));
     facets.extend(
         entry.side_outcome().map(|outcome| (Facet::TrajectorySideOutcome, outcome.as_str().to_owned())),
@@ -104,9 +105,15 @@ pub(super) fn ids(
     facets.into_iter().map(|(facet, value)| changes.id(conn, facet, &value)).collect()
 }
 
-/// The ids of tags as trajectories carry them, their own and their run's alike.
-pub(super) fn tag_ids(conn: &Connection, changes: &mut Changes, tags: &[String]) -> Result<BTreeSet<i64>> {
-    ids(conn, changes, tags.iter().map(|tag| (Facet::TrajectoryTag, value(tag))))
+/// The ids of what trajectories are found by that their run has: its tags and its dataset label.
+pub(super) fn inherited_ids(
+    conn: &Connection,
+    changes: &mut Changes,
+    tags: &[String],
+    dataset: Option<&str>,
+) -> Result<BTreeSet<i64>> {
+    let tags = tags.iter().map(|tag| (Facet::TrajectoryTag, value(tag)));
+    ids(conn, changes, tags.chain(dataset.map(|dataset| (Facet::TrajectoryDataset, value(dataset)))))
 }
 
 /// A run that is there, as far as changing it needs to know.
@@ -119,6 +126,7 @@ pub(super) struct StoredRun {
     pub(super) policy: Option<String>,
     pub(super) task_set: Option<String>,
     pub(super) tags: Vec<String>,
+    pub(super) dataset: Option<String>,
     pub(super) recorded: RunHeader,
     pub(super) layer: RunEdit,
     pub(super) facets: BTreeSet<i64>,
@@ -128,7 +136,7 @@ impl StoredRun {
     pub(super) fn find(conn: &Connection, run: &RunId) -> Result<Option<Self>> {
         let mut find = conn.prepare_cached(
             "SELECT seq, deleted_us IS NOT NULL, version, revision, policy, task_set, tags, recorded, layer, facets, \
-                 created_us \
+                 created_us, dataset \
              FROM runs JOIN run_details ON run = seq WHERE run_id = ?",
         )?;
         let mut rows = find.query([run.as_str()])?;
@@ -137,6 +145,7 @@ impl StoredRun {
         Ok(Some(Self {
             seq: row.get(0)?,
             created_us: row.get(10)?,
+            dataset: row.get(11)?,
             deleted: row.get(1)?,
             version: row.get(2)?,
             revision: row.get(3)?,
@@ -174,7 +183,7 @@ impl StoredRun {
 
     /// Takes its trajectories out of every set that they are in.
     pub(super) fn unlist_trajectories(&self, conn: &Connection, changes: &mut Changes) -> Result<()> {
-        let mut common = tag_ids(conn, changes, &self.tags)?;
+        let mut common = inherited_ids(conn, changes, &self.tags, self.dataset.as_deref())?;
         for value in [ANY, LIVE] {
             common.insert(changes.id(conn, Facet::Trajectory, value)?);
         }
@@ -262,16 +271,16 @@ pub(super) fn commit(
     let mut write = conn.prepare_cached(
         "INSERT INTO runs (seq, run_id, created_us, version, revision, status, name, name_folded, policy, task_set, \
              tags, environments, main_tasks, side_tasks, models, trajectory_count, counts, main_rate, \
-             total_cost_usd, cost_incomplete, eval_id, log_hash, log_format, log_size, logged_us, created_by) \
+             total_cost_usd, cost_incomplete, eval_id, log_hash, log_format, log_size, logged_us, created_by, dataset) \
          VALUES (:seq, :run_id, :now, :version, :revision, :status, :name, :name_folded, :policy, :task_set, \
              :tags, :environments, :main_tasks, :side_tasks, :models, :trajectory_count, :counts, :main_rate, \
-             :total_cost_usd, :cost_incomplete, :eval_id, :log_hash, :log_format, :log_size, :now, :created_by) \
+             :total_cost_usd, :cost_incomplete, :eval_id, :log_hash, :log_format, :log_size, :now, :created_by, :dataset) \
          ON CONFLICT (seq) DO UPDATE SET version = :version, revision = :revision, status = :status, name = :name, \
              name_folded = :name_folded, policy = :policy, task_set = :task_set, tags = :tags, \
              environments = :environments, main_tasks = :main_tasks, side_tasks = :side_tasks, models = :models, \
              trajectory_count = :trajectory_count, counts = :counts, main_rate = :main_rate, \
              total_cost_usd = :total_cost_usd, cost_incomplete = :cost_incomplete, eval_id = :eval_id, \
-             log_hash = :log_hash, log_format = :log_format, log_size = :log_size, logged_us = :now",
+             log_hash = :log_hash, log_format = :log_format, log_size = :log_size, logged_us = :now, dataset = :dataset",
     )?;
     write.execute(named_params! {
         ":seq": seq,
@@ -299,6 +308,7 @@ pub(super) fn commit(
         ":log_format": run.log.format.as_str(),
         ":log_size": signed(run.log.size_bytes),
         ":created_by": run.actor.user,
+        ":dataset": shown.dataset,
     })?;
 
     let created_us = replaced.as_ref().map_or(now_us, |old| old.created_us);
@@ -332,7 +342,9 @@ pub(super) fn commit(
     }
 
     let target = Target { run_id, seq, revision };
-    write_trajectories(conn, &mut changes, &target, sums.trajectories, &shown.tags, entries)?;
+    let inherited = inherited_ids(conn, &mut changes, &shown.tags, shown.dataset.as_deref())?;
+    write_trajectories(conn, &mut changes, &target, sums.trajectories, inherited, entries)?;
+    datasets::trajectories_go(conn, &mut changes, seq, Some(revision))?;
     conn.execute("DELETE FROM trajectories WHERE run = ? AND revision <> ?", params![seq, revision])?;
     changes.apply(conn)?;
     let action = if replaced.is_some() { "run.replace" } else { "run.register" };
@@ -357,10 +369,9 @@ fn write_trajectories(
     changes: &mut Changes,
     target: &Target<'_>,
     count: u64,
-    run_tags: &[String],
+    mut common: BTreeSet<i64>,
     entries: &mut dyn Iterator<Item = crate::error::Result<Entry>>,
 ) -> Result<()> {
-    let mut common = tag_ids(conn, changes, run_tags)?;
     for value in [ANY, LIVE] {
         common.insert(changes.id(conn, Facet::Trajectory, value)?);
     }
@@ -385,7 +396,10 @@ fn write_trajectories(
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         });
         let seq = match found.optional()? {
-            None => last - ordinal,
+            None => {
+                datasets::trajectory_comes(conn, changes, &id, last - ordinal)?;
+                last - ordinal
+            }
             Some((seq, run, revision)) if run == target.seq && revision != target.revision => seq,
             Some((_, run, _)) => {
                 let run_id = target.run_id.clone();

@@ -4,9 +4,9 @@ use ct_model::{RunEdit, RunId};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::commit::{StoredRun, ids, label_facets, tag_ids};
+use super::commit::{StoredRun, ids, inherited_ids, label_facets};
 use super::postings::{Changes, Facet, LIVE};
-use super::{DbError, journal, labels, to_json, unsigned};
+use super::{DbError, datasets, journal, labels, to_json, unsigned};
 use crate::actor::Actor;
 use crate::error::{Conflict, StoreError};
 use crate::meta::layer;
@@ -47,7 +47,8 @@ pub(super) fn edit(
     let shown = layer::apply(&layer, &old.recorded);
     let version = old.version + 1;
     conn.execute(
-        "UPDATE runs SET version = ?, name = ?, name_folded = ?, policy = ?, task_set = ?, tags = ? WHERE seq = ?",
+        "UPDATE runs SET version = ?, name = ?, name_folded = ?, policy = ?, task_set = ?, tags = ?, \
+             dataset = ? WHERE seq = ?",
         params![
             version,
             shown.name,
@@ -55,6 +56,7 @@ pub(super) fn edit(
             shown.policy,
             shown.task_set,
             to_json(&shown.tags),
+            shown.dataset,
             old.seq
         ],
     )?;
@@ -70,8 +72,8 @@ pub(super) fn edit(
     let (before, after) = (ids(conn, &mut changes, before)?, ids(conn, &mut changes, after)?);
     before.difference(&after).for_each(|facet_id| changes.remove(*facet_id, old.seq));
     after.difference(&before).for_each(|facet_id| changes.add(*facet_id, old.seq));
-    let (before, after) =
-        (tag_ids(conn, &mut changes, &old.tags)?, tag_ids(conn, &mut changes, &shown.tags)?);
+    let before = inherited_ids(conn, &mut changes, &old.tags, old.dataset.as_deref())?;
+    let after = inherited_ids(conn, &mut changes, &shown.tags, shown.dataset.as_deref())?;
     if before != after {
         old.for_each_trajectory(conn, |seq, own| {
             let gone = before.difference(&after).filter(|facet_id| !own.contains(facet_id));
@@ -115,6 +117,7 @@ pub(super) fn purge(conn: &Connection, run: &RunId) -> Result<bool> {
     let mut changes = Changes::default();
     old.unlist(conn, &mut changes)?;
     old.unlist_trajectories(conn, &mut changes)?;
+    datasets::trajectories_go(conn, &mut changes, old.seq, None)?;
     changes.apply(conn)?;
     labels::put(conn, old.seq, None)?;
     conn.execute("DELETE FROM runs WHERE seq = ?", [old.seq])?;

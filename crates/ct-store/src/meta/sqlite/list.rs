@@ -16,7 +16,7 @@ use rusqlite::{Connection, params, params_from_iter};
 use super::commit::value;
 use super::postings::{ANY, ERRORED, Facet, LIVE, SeqSet, load};
 use super::read::{run_id, trajectory_id};
-use super::{DbError, from_json, labels, time, unsigned};
+use super::{DbError, datasets, from_json, labels, time, unsigned};
 use crate::error::StoreError;
 
 type Result<T> = std::result::Result<T, DbError>;
@@ -149,7 +149,7 @@ fn read_cursor(query: &RunQuery) -> Result<Option<Place>> {
     }
 }
 
-fn foreign_cursor(cursor: &Cursor) -> DbError {
+pub(super) fn foreign_cursor(cursor: &Cursor) -> DbError {
     let text: String = cursor.as_str().chars().take(80).collect();
     StoreError::invalid(format!("the cursor {text:?} does not belong to this list and order")).into()
 }
@@ -376,6 +376,14 @@ fn matching_trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<S
         &words(&query.side_outcome, |outcome| outcome.as_str()),
     )?;
     keep_all(conn, &mut set, Facet::TrajectoryTag, &query.tags)?;
+    keep_any(conn, &mut set, Facet::TrajectoryDataset, &query.dataset)?;
+    match &query.versioned_dataset {
+        Some(name) => set.intersect(&datasets::trajectories(conn, name, query.versioned_dataset_version)?),
+        None if query.versioned_dataset_version.is_some() => {
+            return Err(StoreError::invalid("a version alone names no dataset").into());
+        }
+        None => {}
+    }
     if let Some(errored) = query.errored {
         let mut with_error = SeqSet::default();
         load(conn, Facet::Trajectory, ERRORED, &mut with_error)?;

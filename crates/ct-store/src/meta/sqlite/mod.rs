@@ -430,6 +430,9 @@ fn migrate(conn: &Connection, path: &Path) -> std::result::Result<(), DbError> {
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         tx.execute_batch(migration)?;
     }
+    if found == 1 {
+        datasets::index_labels(&tx)?;
+    }
     tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     tx.commit()?;
     Ok(())

@@ -163,6 +163,10 @@ pub(super) enum Facet {
     TrajectoryTag,
     TrajectoryMainOutcome,
     TrajectorySideOutcome,
+    /// The dataset label of the run, and those of the trajectory.
+    TrajectoryDataset,
+    /// Whole versions of datasets, by their number.
+    TrajectoryDatasetVersion,
 }
 
 /// The value of every row.
@@ -173,7 +177,7 @@ pub(super) const LIVE: &str = "live";
 pub(super) const ERRORED: &str = "errored";
 
 impl Facet {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
             Self::RunPolicy => "run.policy",
@@ -194,6 +198,8 @@ impl Facet {
             Self::TrajectoryTag => "trajectory.tag",
             Self::TrajectoryMainOutcome => "trajectory.main_outcome",
             Self::TrajectorySideOutcome => "trajectory.side_outcome",
+            Self::TrajectoryDataset => "trajectory.dataset",
+            Self::TrajectoryDatasetVersion => "trajectory.dataset_version",
         }
     }
 }
@@ -212,6 +218,22 @@ pub(super) fn load(conn: &Connection, facet: Facet, value: &str, set: &mut SeqSe
         set.load_piece(piece - first, row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?)?;
     }
     Ok(())
+}
+
+/// Which of the rows, in ascending order, a set has; reads only the pieces they are in.
+pub(super) fn members_among(conn: &Connection, facet_id: i64, seqs: &[i64]) -> Result<Vec<i64>, DbError> {
+    let mut find = conn.prepare_cached("SELECT bits FROM postings WHERE piece = ?")?;
+    let mut found = Vec::new();
+    for same_piece in seqs.chunk_by(|a, b| a >> PIECE_BITS == b >> PIECE_BITS) {
+        let piece = same_piece[0] >> PIECE_BITS;
+        let bits: Option<Vec<u8>> =
+            find.query_row([facet_id * PIECES_PER_FACET + piece], |row| row.get(0)).optional()?;
+        let Some(bits) = bits else { continue };
+        let mut set = SeqSet::default();
+        set.load_piece(piece, &bits)?;
+        found.extend(same_piece.iter().filter(|seq| set.contains(**seq)));
+    }
+    Ok(found)
 }
 
 /// Changes to sets, gathered to be written in one go. For one row and set the last change counts.

@@ -1,6 +1,13 @@
 -- Servers: who did what, accounts, uploads, datasets, comments. Times are microseconds since the Unix epoch.
 
 ALTER TABLE runs ADD COLUMN created_by TEXT;
+-- The dataset label as it is shown; the filter index has it too.
+ALTER TABLE runs ADD COLUMN dataset TEXT;
+UPDATE runs SET dataset = (
+    SELECT CASE WHEN json_type(layer, '$.dataset') IS NULL THEN json_extract(recorded, '$.dataset')
+        ELSE json_extract(layer, '$.dataset') END
+    FROM run_details WHERE run = seq
+);
 -- The header as it was registered, when a client registered it; answers whether the same comes again.
 ALTER TABLE run_details ADD COLUMN registered TEXT;
 
@@ -95,20 +102,37 @@ CREATE TABLE datasets (
     dataset INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     kind TEXT NOT NULL,
+    latest INTEGER NOT NULL,
     locked_us INTEGER,
     locked_by TEXT,
     lock_reason TEXT
 ) STRICT;
--- `items` is a JSON array of ids, in order. A version never changes.
+-- A whole version has its `items`, a JSON array of ids in order. Another one has what was `removed` from the version
+-- before it and `added` at its end, and `base` is the last whole version before it.
 CREATE TABLE dataset_versions (
-    dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
+    version_id INTEGER PRIMARY KEY,
+    dataset INTEGER NOT NULL REFERENCES datasets,
     version INTEGER NOT NULL,
+    base INTEGER NOT NULL,
     created_us INTEGER NOT NULL,
     created_by TEXT,
-    description TEXT,
     item_count INTEGER NOT NULL,
-    items TEXT NOT NULL,
-    PRIMARY KEY (dataset, version)
+    description TEXT,
+    removed TEXT,
+    added TEXT,
+    items TEXT,
+    UNIQUE (dataset, version)
+) STRICT;
+CREATE TRIGGER dataset_versions_are_not_altered BEFORE UPDATE ON dataset_versions
+    BEGIN SELECT raise(ABORT, 'a version of a dataset never changes'); END;
+CREATE TRIGGER dataset_versions_are_not_removed BEFORE DELETE ON dataset_versions
+    BEGIN SELECT raise(ABORT, 'a version of a dataset never changes'); END;
+-- The filter index has the trajectories of whole versions. This has those of them that are not there, so that they are
+-- found again when they come back.
+CREATE TABLE dataset_absent (
+    trajectory_id TEXT NOT NULL,
+    version_id INTEGER NOT NULL REFERENCES dataset_versions,
+    PRIMARY KEY (trajectory_id, version_id)
 ) STRICT, WITHOUT ROWID;
 
 -- Comments on trajectories, and on single actions of them (`action` counts from 0). They survive a new upload.
