@@ -16,7 +16,7 @@ mod trajectory;
 pub use bundle::BundleFrame;
 pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{IdError, RunId, TrajectoryId};
-pub use price::{PriceError, PriceTable, round_usd};
+pub use price::{PriceError, PriceTable, billed_output_tokens, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
 pub use run::{Comment, Producer, RunHeader};
 pub use trajectory::{
