@@ -174,7 +174,7 @@ pub(super) fn document(source: JsonError) -> WriteError {
     WriteError::Document { what: "the header", source }
 }
 
-fn edit(
+pub(super) fn edit(
     object: &mut RawObject,
     key: &str,
     f: impl FnOnce(&mut RawObject) -> Result<(), JsonError>,

@@ -24,7 +24,6 @@ use ct_model::convert::{
 use ct_model::{BundleFrame, PriceTable, RunHeader, RunId, TrajectoryDocument, TrajectoryId};
 use ct_store::{LogHash, RunRecord, Store};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::input::{self, Input};
 use super::make::finish_document;
@@ -104,7 +103,8 @@ pub(crate) fn save_dir(
     let mut run = super::make::header_of(&facts, &input.options);
     registration.apply(&mut run);
     run.run_id = Some(run_id);
-    let log_part = LogPart::of(&log, &hash, input.path.as_path())?;
+    let count = registration.trajectory_count();
+    let log_part = LogPart::of(&log, &hash, input.path.as_path(), count)?;
     let mut report = writer.finish(&run, &log_part)?;
     let before = input.defects.into_iter().chain(log.defects().into_iter().map(|d| d.to_string()));
     report.defects.splice(0..0, before);
@@ -124,10 +124,8 @@ pub(crate) fn download(
     let record = store.run(run)?;
     let writer = FolderWriter::new(folder, run, overwrite)?;
     let logs = StoredLog::open(&record)?;
-    let count = match &selection.trajectories {
-        Some(ids) => ids.len() as u64,
-        None => record.header.trajectory_count.unwrap_or_default(),
-    };
+    let count_of_run = record.header.trajectory_count.unwrap_or_default();
+    let count = selection.trajectories.as_ref().map_or(count_of_run, |ids| ids.len() as u64);
     progress.items("writing", count);
     let sums = Mutex::new(Registration::default());
     each_document(store, run, selection, |document| {
@@ -146,7 +144,7 @@ pub(crate) fn download(
         sums.into_inner().unwrap_or_else(PoisonError::into_inner).apply(&mut header);
         header.control_settings = settings;
     }
-    let log_part = LogPart::of(logs.log()?, &record.log.hash, &record.log.path)?;
+    let log_part = LogPart::of(logs.log()?, &record.log.hash, &record.log.path, count_of_run)?;
     writer.finish(&header, &log_part)
 }
 
@@ -700,21 +698,13 @@ fn remove_leftovers(folder: &Path) {
 
 /// SHA-256 of a file.
 fn hash_file(path: &Path, progress: &Progress) -> Result<LogHash, CliError> {
-    let read = || {
-        let mut file = File::open(path)?;
-        progress.bytes("hashing", file.metadata()?.len());
-        let mut hasher = Sha256::new();
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            let n = file.read(&mut buffer)?;
-            if n == 0 {
-                return Ok(LogHash::from_bytes(hasher.finalize().into()));
-            }
-            hasher.update(&buffer[..n]);
-            progress.advance(n as u64);
-        }
-    };
-    read().map_err(|e| CliError::io("read", path, &e))
+    let mut file = File::open(path).map_err(|e| CliError::io("read", path, &e))?;
+    progress.bytes("hashing", file.metadata().map_err(|e| CliError::io("read", path, &e))?.len());
+    let mut done = 0;
+    Ok(ct_store::hash_log(&mut file, &mut |so_far| {
+        progress.advance(so_far - done);
+        done = so_far;
+    })?)
 }
 
 /// What `run.json` says of the log, enough to put the log together again from the folder.
@@ -725,7 +715,8 @@ pub(super) struct LogPart {
 }
 
 impl LogPart {
-    fn of(log: &Log, hash: &LogHash, path: &Path) -> Result<Self, CliError> {
+    /// `samples` are those of the log that can be read; a folder with fewer holds a part of it.
+    fn of(log: &Log, hash: &LogHash, path: &Path, samples: u64) -> Result<Self, CliError> {
         let error = |e: &LogError| CliError::log(path, e);
         let header = log.header().map_err(|e| error(&e))?;
         let size = fs::metadata(path).map_err(|e| CliError::io("read", path, &e))?.len();
@@ -739,6 +730,7 @@ impl LogPart {
                 "sha256": hash,
                 "size_bytes": size,
                 "finished": !header.inferred,
+                "samples": samples,
             }),
             header: header.raw.clone(),
             reductions: log.reductions().map_err(|e| error(&e))?,
