@@ -12,6 +12,7 @@ mod save;
 
 use std::path::PathBuf;
 
+use ct_log::write::Glob;
 use ct_model::{RunId, TrajectoryId};
 
 pub(crate) use folder::{download, download_trajectories, read_sample, save_dir};
@@ -38,7 +39,7 @@ pub(crate) struct MakeOptions {
     /// Added to what the log says.
     pub(crate) tags: Vec<String>,
     /// Patterns of score names to leave out of what is made.
-    pub(crate) drop_scores: Vec<String>,
+    pub(crate) drop_scores: Vec<Glob>,
     /// A rate file.
     pub(crate) prices: Option<PathBuf>,
     pub(crate) other_bytes: OtherBytes,
