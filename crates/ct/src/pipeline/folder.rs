@@ -128,7 +128,7 @@ pub(crate) fn download(
     let count = selection.trajectories.as_ref().map_or(count_of_run, |ids| ids.len() as u64);
     progress.items("writing", count);
     let sums = Mutex::new(Registration::default());
-    each_document(store, run, selection, |document| {
+    let worked = each_document(store, run, selection, |document| {
         let result = writer.bring(document, None, || logs.read(document).map(SampleJson::Stream));
         progress.advance(1);
         sums.lock().unwrap_or_else(PoisonError::into_inner).add(document, None);
@@ -136,7 +136,10 @@ pub(crate) fn download(
             Ok(()) => Ok(()),
             Err(trouble) => writer.failed(trouble),
         }
-    })?;
+    });
+    if let Err(error) = worked {
+        return writer.stopped(error);
+    }
     let mut header = record.header.clone();
     if selection.trajectories.is_some() {
         // The settings are not in the documents; the run's stay.
@@ -169,7 +172,7 @@ pub(crate) fn download_trajectories(
         logs = Some((run, Arc::clone(&log)));
         work.push((document, log));
     }
-    in_order(
+    let worked = in_order(
         work.len(),
         threads(),
         |index| {
@@ -180,7 +183,10 @@ pub(crate) fn download_trajectories(
             progress.advance(1);
             result.or_else(|trouble| writer.failed(trouble))
         },
-    )?;
+    );
+    if let Err(error) = worked {
+        return writer.stopped(error);
+    }
     Ok(writer.report())
 }
 
@@ -430,6 +436,7 @@ struct FolderWriter {
     /// Trajectories that the `run.json` found here lists.
     previous: BTreeSet<TrajectoryId>,
     overwrite: bool,
+    full: AtomicBool,
 }
 
 impl FolderWriter {
@@ -476,6 +483,7 @@ impl FolderWriter {
             right: Mutex::default(),
             previous: BTreeSet::new(),
             overwrite: false,
+            full: AtomicBool::new(false),
         })
     }
 
@@ -486,6 +494,7 @@ impl FolderWriter {
     /// Notes a failure; a full disk ends the work.
     fn failed(&self, trouble: Trouble) -> Result<(), CliError> {
         if let Some(error) = trouble.full {
+            self.full.store(true, Ordering::Relaxed);
             return Err(error);
         }
         let path = self.folder.join(format!("{}.json", trouble.id));
@@ -559,6 +568,14 @@ impl FolderWriter {
             }
         }
         Ok(self.report())
+    }
+
+    /// After an error: of a full disk the report says what was done until then.
+    fn stopped(self, error: CliError) -> Result<FolderReport, CliError> {
+        if !self.full.load(Ordering::Relaxed) {
+            return Err(error);
+        }
+        Ok(FolderReport { stopped: Some(error), ..self.report() })
     }
 
     fn report(self) -> FolderReport {
