@@ -82,7 +82,8 @@ struct OutputArgs {
     /// Make the run also when --save-path or --save-dir is given
     #[arg(long)]
     upload: bool,
-    /// When the store has the same eval with other bytes, let the new log take its place; the id stays
+    /// When the store has the same eval with other bytes, let the new log take its place; the id
+    /// stays. With --prices, price a run of the very log anew
     #[arg(long, conflicts_with = "as_new")]
     replace: bool,
     /// When the store has the same eval with other bytes, make a second run
