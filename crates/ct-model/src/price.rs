@@ -162,8 +162,8 @@ impl PriceTable {
     /// What **one call** costs in US dollars, not rounded (see [`round_usd`]), or `None` when that is not known.
     ///
     /// `input_tokens` are those that no cache was involved in; reads of the provider's cache and writes to it are
-    /// charged on top, the latter at `input_per_million` × `cache_write_multiplier`. Reasoning tokens are part of
-    /// `output_tokens`. With tiers, the call is charged by the smallest tier whose `max_input_tokens` is at least all
+    /// charged on top, the latter at `input_per_million` × `cache_write_multiplier`. Reasoning tokens are output: part of
+    /// `output_tokens`, or beside them where the total says so ([`billed_output_tokens`]). With tiers, the call is charged by the smallest tier whose `max_input_tokens` is at least all
     /// its input (read, cached and written to the cache), and by the row's own rates when it exceeds every tier.
     pub fn cost(&self, model: &str, usage: &ModelUsage) -> Option<f64> {
         let input_tokens = input_tokens(usage)?;
@@ -188,6 +188,20 @@ impl PriceTable {
 pub fn round_usd(amount: f64) -> f64 {
     // By way of the decimal text: exact for every amount, where scaling by a million would err at ties.
     format!("{amount:.6}").parse().unwrap_or(amount)
+}
+
+/// The tokens that are charged as output.
+///
+/// Most providers count reasoning within `output_tokens`, some beside them; the total tells which. A total that exceeds
+/// its parts by anything else holds tokens of a kind that is not known, so that there is no answer: `None`.
+pub fn billed_output_tokens(usage: &ModelUsage) -> Option<u64> {
+    let output = usage.output_tokens?;
+    let (Some(total), Some(input)) = (usage.total_tokens, input_tokens(usage)) else { return Some(output) };
+    match total.saturating_sub(input.saturating_add(output)) {
+        0 => Some(output),
+        beside if usage.reasoning_tokens == Some(beside) => Some(output.saturating_add(beside)),
+        _ => None,
+    }
 }
 
 fn input_tokens(usage: &ModelUsage) -> Option<u64> {
@@ -228,7 +242,7 @@ impl Rates {
         let mut millionths = 0.0;
         for (tokens, rate) in [
             (usage.input_tokens?, self.input_per_million),
-            (usage.output_tokens?, self.output_per_million),
+            (billed_output_tokens(usage)?, self.output_per_million),
             (usage.input_tokens_cache_read.unwrap_or(0), self.cached_input_per_million),
             (usage.input_tokens_cache_write.unwrap_or(0), written),
         ] {
@@ -310,6 +324,23 @@ mod tests {
         is(table.cost("claude-x", &usage(0, 0, 0, 1_000_000)), 3.75);
         is(table.cost("claude-x", &usage(3400, 400, 100, 20)), 0.016305);
         is(table.cost("free", &usage(3400, 400, 0, 0)), 0.0);
+    }
+
+    #[test]
+    fn reasoning_is_charged_once_wherever_it_is_counted() {
+        let table = table();
+        let of = |total: Option<u64>, reasoning: Option<u64>| {
+            let usage =
+                ModelUsage { total_tokens: total, reasoning_tokens: reasoning, ..usage(100, 20, 10, 5) };
+            table.cost("claude-x", &usage).map(|usd| (usd * 1e8).round() as u64)
+        };
+        // Within the output, beside it, and what the total does not explain.
+        assert_eq!(of(Some(135), Some(15)), Some(62_175));
+        assert_eq!(of(None, Some(15)), of(Some(135), Some(15)));
+        assert_eq!(of(Some(120), Some(15)), of(Some(135), Some(15)), "a total without what the cache read");
+        assert_eq!(of(Some(150), Some(15)), of(Some(135), Some(15)).map(|usd| usd + 15 * 15 * 100));
+        assert_eq!(of(Some(150), Some(14)), None);
+        assert_eq!(of(Some(136), None), None);
     }
 
     #[test]

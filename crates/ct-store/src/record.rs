@@ -66,6 +66,8 @@ pub enum CommitMode {
     New,
     /// A new revision of this run: the id and what users edited stay, log and trajectories are replaced.
     Replace(RunId),
+    /// The run has this very log already; it is converted anew, and nothing becomes an earlier revision.
+    Again(RunId),
 }
 
 /// What came of a commit.

@@ -247,8 +247,9 @@ impl From<StoreError> for CliError {
             StoreError::Invalid { .. } => (Kind::Usage, None),
             StoreError::NewerSchema { .. } => (Kind::Data, None),
             StoreError::Corrupt { .. } => {
-                let hint = "the logs are kept apart from the database: move ct.sqlite away, then make the runs again \
-                            with ct runs make on the logs folder beside it (edits of names and tags are lost)";
+                let hint = "the logs are kept apart from the database: move ct.sqlite and the files that begin so away, \
+                            then make the runs again with ct runs make on the logs folder beside it (edits of names \
+                            and tags are lost, deleted runs come back)";
                 (Kind::Data, Some(hint.to_owned()))
             }
             StoreError::NoStore { .. } => {

@@ -1,6 +1,7 @@
 //! What changes in a header when a log is written again.
 
 use super::edit::{RawObject, join_array, quoted, raw_array};
+use super::glob::any_matches;
 use super::rewrite::HeaderEdits;
 use super::{Glob, WriteError};
 use crate::json::{self, JsonError};
@@ -116,9 +117,8 @@ impl NewHeader {
 
     /// Leaves out the results of scorers.
     pub(super) fn drop_scores(&mut self, drop: &[Glob]) -> Result<(), JsonError> {
-        let dropped = |scorer: &[u8], keys: &[&str]| {
-            name_of(scorer, keys).is_some_and(|name| drop.iter().any(|glob| glob.matches(&name)))
-        };
+        let dropped =
+            |scorer: &[u8], keys: &[&str]| name_of(scorer, keys).is_some_and(|name| any_matches(drop, &name));
         self.edit("results", |results| {
             for key in ["scores", "sample_reductions"] {
                 if let Some(scores) = results.get(key).map(raw_array).transpose()?.flatten() {
@@ -174,7 +174,7 @@ pub(super) fn document(source: JsonError) -> WriteError {
     WriteError::Document { what: "the header", source }
 }
 
-fn edit(
+pub(super) fn edit(
     object: &mut RawObject,
     key: &str,
     f: impl FnOnce(&mut RawObject) -> Result<(), JsonError>,
@@ -228,6 +228,6 @@ fn name_of(object: &[u8], keys: &[&str]) -> Option<String> {
 /// Leaves out the reductions of scorers.
 pub(super) fn filter_reductions(reductions: &[u8], drop: &[Glob]) -> Result<Vec<u8>, JsonError> {
     let Some(mut all) = raw_array(reductions)? else { return Ok(reductions.to_vec()) };
-    all.retain(|r| name_of(r, &["scorer"]).is_none_or(|name| !drop.iter().any(|glob| glob.matches(&name))));
+    all.retain(|r| name_of(r, &["scorer"]).is_none_or(|name| !any_matches(drop, &name)));
     Ok(join_array(&all))
 }

@@ -10,6 +10,7 @@ use memchr::memmem::Finder;
 
 use super::Glob;
 use super::edit::{Cutter, Edit, With, quoted};
+use super::glob::any_matches;
 use crate::json::{JsonError, Kind, Reader};
 
 /// Characters of a name or an id that is compared.
@@ -27,7 +28,7 @@ pub(super) struct Changes<'a> {
 
 impl Changes<'_> {
     pub(super) fn drops(&self, name: &str) -> bool {
-        self.drop.iter().any(|glob| glob.matches(name))
+        any_matches(self.drop, name)
     }
 }
 

@@ -53,7 +53,8 @@ struct Known {
 impl Known {
     fn add(&mut self, other: Known) {
         if let Some(usd) = other.usd {
-            self.usd = Some(self.usd.unwrap_or(0.0) + usd);
+            self.usd = Some(self.usd.unwrap_or(0.0) + usd).filter(|usd| usd.is_finite());
+            self.incomplete |= self.usd.is_none();
         }
         self.incomplete |= other.incomplete;
     }

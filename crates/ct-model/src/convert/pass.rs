@@ -20,7 +20,7 @@ use super::sample::limits::{
 };
 use super::sample::{CallTokens, ModelCalls, SampleFacts, SampleNote, ScoreFacts, ToolCall, verdict_score};
 use super::value::{get_text, number, object, text, time_ms, unbox};
-use crate::ModelUsage;
+use crate::{ModelUsage, billed_output_tokens};
 
 /// Metadata members that the conversion reads. Others are kept only when they are small.
 const NEEDED_METADATA: [&str; 20] = [
@@ -575,15 +575,19 @@ impl Pass {
         };
         let group = &mut groups[at];
         let usage = event.usage.clone().unwrap_or_default();
+        let billed_output = billed_output_tokens(&usage);
         if event.cached {
             group.recorded_usd = Some(group.recorded_usd.unwrap_or(0.0));
         } else if let Some(cost) = usage.total_cost {
             group.recorded_usd = Some(group.recorded_usd.unwrap_or(0.0) + cost);
-        } else if usage.input_tokens.is_some() && self.unpriced_calls < UNPRICED_CALLS_MAX {
+        } else if usage.input_tokens.is_some()
+            && (usage.output_tokens.is_none() || billed_output.is_some())
+            && self.unpriced_calls < UNPRICED_CALLS_MAX
+        {
             self.unpriced_calls += 1;
             group.unpriced.push(CallTokens {
                 input: usage.input_tokens.unwrap_or(0),
-                output: usage.output_tokens.unwrap_or(0),
+                output: billed_output.unwrap_or(0),
                 cache_write: usage.input_tokens_cache_write.unwrap_or(0),
                 cache_read: usage.input_tokens_cache_read.unwrap_or(0),
             });

@@ -30,10 +30,13 @@ impl Registration {
         self.incomplete |=
             document.cost.is_some() && total.is_none() || by_model.values().any(Option::is_none);
         for (model, cost) in by_model {
-            let sum = self.cost_by_model.entry(model).or_default();
-            if let Some(cost) = cost {
-                *sum = Some(sum.unwrap_or(0.0) + cost);
-            }
+            // Once a part is not known, no whole is. What is known is in the total.
+            self.cost_by_model
+                .entry(model)
+                .and_modify(|sum| {
+                    *sum = sum.zip(cost).map(|(sum, cost)| sum + cost).filter(|usd| usd.is_finite());
+                })
+                .or_insert(cost);
         }
     }
 
@@ -50,7 +53,7 @@ impl Registration {
     /// Writes the sums into a header.
     pub fn apply(&self, header: &mut RunHeader) {
         header.trajectory_count = Some(self.trajectory_count);
-        header.total_cost_usd = self.total_cost_usd.map(round_usd);
+        header.total_cost_usd = self.total_cost_usd.filter(|usd| usd.is_finite()).map(round_usd);
         let rounded = self.cost_by_model.iter().map(|(model, cost)| (model.clone(), cost.map(round_usd)));
         header.cost_by_model = rounded.collect();
         header.models = Some(self.models.iter().cloned().collect());
@@ -70,8 +73,10 @@ fn cost_by_model(document: &TrajectoryDocument) -> BTreeMap<String, Option<f64>>
     }
     if let Some(usage) = &document.token_usage {
         for model in usage.keys() {
-            let recorded =
-                get_object(usage, model).and_then(|usage| usage.get("total_cost")).and_then(number);
+            let recorded = get_object(usage, model)
+                .and_then(|usage| usage.get("total_cost"))
+                .and_then(number)
+                .filter(|usd| *usd >= 0.0);
             if recorded.is_some() {
                 costs.insert(model.clone(), recorded);
             } else {

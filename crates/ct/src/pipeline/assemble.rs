@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ct_log::format::sample_order;
 use ct_log::json::{self, JsonError, Kind, Reader};
 use ct_log::source::{FileSource, Source};
-use ct_log::write::{LogWriter, WriteError, start_of};
+use ct_log::write::{LogWriter, Part, WriteError, header_of_part, start_of};
 use ct_model::RunHeader;
 use ct_model::convert::{HeaderFacts, RunOptions, run_header};
 use serde_json::{Map, Value, json};
@@ -25,6 +25,8 @@ use crate::output::Progress;
 const RUN_FILE_BYTES_MAX: u64 = 512 << 20;
 /// Bytes of a log's header or reductions in it.
 const HEADER_BYTES_MAX: usize = 256 << 20;
+/// Bytes of what a sample says of its tokens.
+const USAGE_BYTES_MAX: usize = 1 << 20;
 const ID_CHARS_MAX: usize = 64 * 1024;
 
 /// Where a sample lies in a trajectory file.
@@ -34,6 +36,9 @@ struct Piece {
     epoch: u64,
     start: u64,
     size_bytes: u64,
+    errored: bool,
+    /// Tokens by model and by role.
+    usage: [Option<Value>; 2],
 }
 
 /// What `run.json` says.
@@ -42,6 +47,8 @@ struct RunFile {
     header: Option<Vec<u8>>,
     reductions: Option<Vec<u8>>,
     finished: bool,
+    /// Samples of the whole log.
+    samples: Option<u64>,
     /// The trajectories of the run, when it lists them.
     ids: Option<HashSet<String>>,
     /// What the run header says apart from the log's own header.
@@ -107,7 +114,14 @@ pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Res
     let header = run.header.as_deref().unwrap_or_default();
     let written =
         |e: WriteError| CliError::data(format!("failed to put {} together", folder.display())).because(&e);
-    let mut writer = LogWriter::create(target, &start_of(header).map_err(written)?).map_err(written)?;
+    let samples = run.samples.or_else(|| completed_samples(header)).unwrap_or_default();
+    let start = if (pieces.len() as u64) < samples {
+        let part = Part { ids: pieces.iter().map(|piece| piece.id.clone()).collect(), ..Part::default() };
+        start_of(&header_of_part(header, &part).map_err(written)?)
+    } else {
+        start_of(header)
+    };
+    let mut writer = LogWriter::create(target, &start.map_err(written)?).map_err(written)?;
     if !run.finished {
         // A finished log has them in its header.
         for update in config_updates(header)
@@ -117,10 +131,19 @@ pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Res
         }
     }
     progress.items("putting together", pieces.len() as u64);
+    let mut part = Part::default();
+    let mut usage = [Map::new(), Map::new()];
     for piece in &pieces {
         let mut sample = piece.open().map_err(|e| CliError::io("read", &piece.path, &e))?;
         match writer.add_sample(&piece.id, piece.epoch, &mut sample) {
-            Ok(()) => {}
+            Ok(()) => {
+                part.samples += 1;
+                part.completed += u64::from(!piece.errored);
+                part.ids.insert(piece.id.clone());
+                for (sums, of_sample) in usage.iter_mut().zip(&piece.usage) {
+                    add_usage(sums, of_sample.as_ref());
+                }
+            }
             Err(e @ WriteError::Sample { .. }) => {
                 let reason = CliError::data("not a sample").because(&e).reason();
                 defects.push(format!("{}: {reason}, left out", piece.path.display()));
@@ -129,12 +152,40 @@ pub(super) fn assemble(folder: &Path, target: &Path, progress: &Progress) -> Res
         }
         progress.advance(1);
     }
-    if run.finished {
+    if run.finished && part.samples < samples {
+        // What the header says of all samples is not true of some.
+        [part.model_usage, part.role_usage] = usage.map(Value::Object);
+        writer.finish(&header_of_part(header, &part).map_err(written)?, None).map_err(written)?;
+    } else if run.finished {
         writer.finish(header, run.reductions.as_deref()).map_err(written)?;
     } else {
         writer.close().map_err(written)?;
     }
     Ok(Assembled { defects, said: run.said })
+}
+
+/// How many samples a header says there are, when the folder does not say it.
+fn completed_samples(header: &[u8]) -> Option<u64> {
+    json::parse(header).ok()?.get("results")?.get("completed_samples")?.as_u64()
+}
+
+/// Adds the tokens of a sample, by model or by role; what is no number that adds up is left out.
+fn add_usage(sums: &mut Map<String, Value>, usage: Option<&Value>) {
+    for (of, tokens) in usage.and_then(Value::as_object).into_iter().flatten() {
+        let Some(tokens) = tokens.as_object() else { continue };
+        let sum = sums.entry(of).or_insert_with(|| json!({}));
+        for (kind, number) in tokens {
+            let old = sum.get(kind);
+            let new = match (old.map_or(Some(0), Value::as_u64), number.as_u64()) {
+                (Some(old), Some(number)) => json!(old.saturating_add(number)),
+                _ => match (old.map_or(Some(0.0), Value::as_f64), number.as_f64()) {
+                    (Some(old), Some(number)) => json!(old + number),
+                    _ => continue,
+                },
+            };
+            sum[kind.as_str()] = new;
+        }
+    }
 }
 
 /// The changes of settings that a header lists, as written.
@@ -192,6 +243,7 @@ fn find_sample(path: &Path) -> Result<Option<Piece>, CliError> {
     let stream = Arc::new(file).stream(0, size).map_err(|e| CliError::io("read", path, &e))?;
     let mut reader = Reader::new(stream);
     let (mut place, mut id, mut epoch) = (None, None, None);
+    let (mut errored, mut usage) = (false, [None, None]);
     let walked = reader.object(|key, r| {
         if key != "sample" || r.peek()? != Kind::Object {
             return Ok(());
@@ -201,6 +253,9 @@ fn find_sample(path: &Path) -> Result<Option<Piece>, CliError> {
             match key {
                 "id" => id = text_of(r)?,
                 "epoch" => epoch = r.number()?,
+                "error" => errored = r.peek()? != Kind::Null,
+                "model_usage" => usage[0] = r.value(USAGE_BYTES_MAX)?,
+                "role_usage" => usage[1] = r.value(USAGE_BYTES_MAX)?,
                 _ => {}
             }
             Ok::<_, JsonError>(())
@@ -211,7 +266,7 @@ fn find_sample(path: &Path) -> Result<Option<Piece>, CliError> {
     walked.and_then(|()| reader.end()).map_err(|e| CliError::data("damaged").because(&e))?;
     let (Some((start, size_bytes)), Some(id)) = (place, id) else { return Ok(None) };
     let epoch = epoch.filter(|epoch| *epoch >= 1.0).map_or(1, |epoch| epoch as u64);
-    Ok(Some(Piece { path: path.to_owned(), id, epoch, start, size_bytes }))
+    Ok(Some(Piece { path: path.to_owned(), id, epoch, start, size_bytes, errored, usage }))
 }
 
 /// A sample's id as text.
@@ -248,6 +303,7 @@ fn read_run_file(path: &Path) -> Result<RunFile, CliError> {
                 "header" => run.header = r.raw(HEADER_BYTES_MAX)?,
                 "reductions" => run.reductions = r.raw(HEADER_BYTES_MAX)?.filter(|raw| raw != b"null"),
                 "finished" => run.finished = r.boolean()?.unwrap_or(true),
+                "samples" => run.samples = r.number()?.map(|n| n as u64),
                 _ => {}
             }
             Ok::<_, JsonError>(())

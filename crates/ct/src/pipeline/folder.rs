@@ -24,7 +24,6 @@ use ct_model::convert::{
 use ct_model::{BundleFrame, LogHash, PriceTable, RunHeader, RunId, TrajectoryDocument, TrajectoryId};
 use ct_store::Store;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::input::{self, Input};
 use super::make::finish_document;
@@ -104,7 +103,8 @@ pub(crate) fn save_dir(
     let mut run = super::make::header_of(&facts, &input.options);
     registration.apply(&mut run);
     run.run_id = Some(run_id);
-    let log_part = LogPart::of(&log, &hash, input.path.as_path())?;
+    let count = registration.trajectory_count();
+    let log_part = LogPart::of(&log, &hash, input.path.as_path(), count)?;
     let mut report = writer.finish(&run, &log_part)?;
     let before = input.defects.into_iter().chain(log.defects().into_iter().map(|d| d.to_string()));
     report.defects.splice(0..0, before);
@@ -125,13 +125,11 @@ pub(crate) fn download(
     let writer = FolderWriter::new(folder, run, overwrite)?;
     let log_path = store.log_path(&record.log);
     let logs = StoredLog::open(&log_path)?;
-    let count = match &selection.trajectories {
-        Some(ids) => ids.len() as u64,
-        None => record.header.trajectory_count.unwrap_or_default(),
-    };
+    let count_of_run = record.header.trajectory_count.unwrap_or_default();
+    let count = selection.trajectories.as_ref().map_or(count_of_run, |ids| ids.len() as u64);
     progress.items("writing", count);
     let sums = Mutex::new(Registration::default());
-    each_document(store, run, selection, |document| {
+    let worked = each_document(store, run, selection, |document| {
         let result = writer.bring(document, None, || logs.read(document).map(SampleJson::Stream));
         progress.advance(1);
         sums.lock().unwrap_or_else(PoisonError::into_inner).add(document, None);
@@ -139,7 +137,10 @@ pub(crate) fn download(
             Ok(()) => Ok(()),
             Err(trouble) => writer.failed(trouble),
         }
-    })?;
+    });
+    if let Err(error) = worked {
+        return writer.stopped(error);
+    }
     let mut header = record.header.clone();
     if selection.trajectories.is_some() {
         // The settings are not in the documents; the run's stay.
@@ -147,7 +148,7 @@ pub(crate) fn download(
         sums.into_inner().unwrap_or_else(PoisonError::into_inner).apply(&mut header);
         header.control_settings = settings;
     }
-    let log_part = LogPart::of(logs.log()?, &record.log.hash, &log_path)?;
+    let log_part = LogPart::of(logs.log()?, &record.log.hash, &log_path, count_of_run)?;
     writer.finish(&header, &log_part)
 }
 
@@ -172,7 +173,7 @@ pub(crate) fn download_trajectories(
         logs = Some((run, Arc::clone(&log)));
         work.push((document, log));
     }
-    in_order(
+    let worked = in_order(
         work.len(),
         threads(),
         |index| {
@@ -183,7 +184,10 @@ pub(crate) fn download_trajectories(
             progress.advance(1);
             result.or_else(|trouble| writer.failed(trouble))
         },
-    )?;
+    );
+    if let Err(error) = worked {
+        return writer.stopped(error);
+    }
     Ok(writer.report())
 }
 
@@ -432,6 +436,7 @@ struct FolderWriter {
     /// Trajectories that the `run.json` found here lists.
     previous: BTreeSet<TrajectoryId>,
     overwrite: bool,
+    full: AtomicBool,
 }
 
 impl FolderWriter {
@@ -478,6 +483,7 @@ impl FolderWriter {
             right: Mutex::default(),
             previous: BTreeSet::new(),
             overwrite: false,
+            full: AtomicBool::new(false),
         })
     }
 
@@ -488,6 +494,7 @@ impl FolderWriter {
     /// Notes a failure; a full disk ends the work.
     fn failed(&self, trouble: Trouble) -> Result<(), CliError> {
         if let Some(error) = trouble.full {
+            self.full.store(true, Ordering::Relaxed);
             return Err(error);
         }
         let path = self.folder.join(format!("{}.json", trouble.id));
@@ -561,6 +568,14 @@ impl FolderWriter {
             }
         }
         Ok(self.report())
+    }
+
+    /// After an error: of a full disk the report says what was done until then.
+    fn stopped(self, error: CliError) -> Result<FolderReport, CliError> {
+        if !self.full.load(Ordering::Relaxed) {
+            return Err(error);
+        }
+        Ok(FolderReport { stopped: Some(error), ..self.report() })
     }
 
     fn report(self) -> FolderReport {
@@ -700,21 +715,13 @@ fn remove_leftovers(folder: &Path) {
 
 /// SHA-256 of a file.
 fn hash_file(path: &Path, progress: &Progress) -> Result<LogHash, CliError> {
-    let read = || {
-        let mut file = File::open(path)?;
-        progress.bytes("hashing", file.metadata()?.len());
-        let mut hasher = Sha256::new();
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            let n = file.read(&mut buffer)?;
-            if n == 0 {
-                return Ok(LogHash::from_bytes(hasher.finalize().into()));
-            }
-            hasher.update(&buffer[..n]);
-            progress.advance(n as u64);
-        }
-    };
-    read().map_err(|e| CliError::io("read", path, &e))
+    let mut file = File::open(path).map_err(|e| CliError::io("read", path, &e))?;
+    progress.bytes("hashing", file.metadata().map_err(|e| CliError::io("read", path, &e))?.len());
+    let mut done = 0;
+    Ok(ct_store::hash_log(&mut file, &mut |so_far| {
+        progress.advance(so_far - done);
+        done = so_far;
+    })?)
 }
 
 /// What `run.json` says of the log, enough to put the log together again from the folder.
@@ -725,7 +732,8 @@ pub(super) struct LogPart {
 }
 
 impl LogPart {
-    fn of(log: &Log, hash: &LogHash, path: &Path) -> Result<Self, CliError> {
+    /// `samples` are those of the log that can be read; a folder with fewer holds a part of it.
+    fn of(log: &Log, hash: &LogHash, path: &Path, samples: u64) -> Result<Self, CliError> {
         let error = |e: &LogError| CliError::log(path, e);
         let header = log.header().map_err(|e| error(&e))?;
         let size = fs::metadata(path).map_err(|e| CliError::io("read", path, &e))?.len();
@@ -739,6 +747,7 @@ impl LogPart {
                 "sha256": hash,
                 "size_bytes": size,
                 "finished": !header.inferred,
+                "samples": samples,
             }),
             header: header.raw.clone(),
             reductions: log.reductions().map_err(|e| error(&e))?,

@@ -57,7 +57,15 @@ fn attempt(
     // file meanwhile.
     let mut ingest = store.begin_ingest()?;
     let staged = stage(&mut ingest, input, progress)?;
-    if let Some(known) = ingest.known(&staged.hash)?
+    let known = ingest.known(&staged.hash)?;
+    let again = known.as_ref().filter(|known| {
+        let asked = prices.is_some() && options.other_bytes == OtherBytes::Replace;
+        asked && known.revision.is_none() && !known.deleted
+    });
+    let again = again.map(|known| known.run_id.clone());
+    let is_again = again.is_some();
+    if let Some(known) = known
+        && !is_again
         && (known.revision.is_none() || options.other_bytes == OtherBytes::Refuse)
     {
         return already_there(store, known, options, input.defects.clone()).map(Some);
@@ -71,6 +79,7 @@ fn attempt(
         None => Vec::new(),
     };
     let mode = match (same_eval.first(), options.other_bytes) {
+        _ if is_again => again.map_or(CommitMode::New, CommitMode::Again),
         (None, _) | (_, OtherBytes::AsNew) => CommitMode::New,
         (_, OtherBytes::Refuse) => {
             // Another process may have made the run of these very bytes meanwhile.
@@ -84,7 +93,7 @@ fn attempt(
     };
     let run_id = match &mode {
         CommitMode::New => run_id_of(staged.hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?,
-        CommitMode::Replace(run) => run.clone(),
+        CommitMode::Replace(run) | CommitMode::Again(run) => run.clone(),
     };
 
     let mut ids = if derive == Ids::ByEval && (same_eval.is_empty() || mode != CommitMode::New) {
@@ -148,6 +157,7 @@ fn attempt(
         Err(StoreError::Conflict(Conflict::TrajectoryTaken { held_by, .. }))
             if derive == Ids::ByEval
                 && (options.other_bytes == OtherBytes::AsNew
+                    || is_again
                     || store.run(&held_by)?.eval_id != facts.eval_id) =>
         {
             return Ok(None);
@@ -228,8 +238,10 @@ fn already_there(
         }
     }
     if options.prices.is_some() {
-        defects
-            .push("the run was there already: its costs stay as they are, --prices was not used".to_owned());
+        defects.push(
+            "the run was there already and keeps its costs; to price it anew give --prices with --replace"
+                .to_owned(),
+        );
     }
     let record = store.run(&known.run_id)?;
     Ok(Made::Run(MadeRun {

@@ -12,7 +12,10 @@ mod save;
 
 use std::path::PathBuf;
 
+use ct_log::write::Glob;
 use ct_model::{RunId, TrajectoryId};
+
+use crate::error::CliError;
 
 pub(crate) use folder::{download, download_trajectories, read_sample, save_dir};
 pub(crate) use make::make_run;
@@ -38,7 +41,7 @@ pub(crate) struct MakeOptions {
     /// Added to what the log says.
     pub(crate) tags: Vec<String>,
     /// Patterns of score names to leave out of what is made.
-    pub(crate) drop_scores: Vec<String>,
+    pub(crate) drop_scores: Vec<Glob>,
     /// A rate file.
     pub(crate) prices: Option<PathBuf>,
     pub(crate) other_bytes: OtherBytes,
@@ -102,7 +105,7 @@ pub(crate) struct FailedItem {
 }
 
 /// What was written into a run folder.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct FolderReport {
     /// Files that were not there.
     pub(crate) written: u64,
@@ -112,6 +115,8 @@ pub(crate) struct FolderReport {
     pub(crate) repaired: u64,
     pub(crate) failed: Vec<FailedItem>,
     pub(crate) defects: Vec<String>,
+    /// Why a download ended early: the disk is full. The folder is not whole then.
+    pub(crate) stopped: Option<CliError>,
 }
 
 /// Threads for work that is bound by inflating and parsing.

@@ -90,10 +90,10 @@ fn rewrite(
 pub(super) fn without_scores(
     log: &Log,
     target: &Path,
-    patterns: &[String],
+    patterns: &[Glob],
     progress: &Progress,
 ) -> Result<Vec<String>, CliError> {
-    let drop_scores = patterns.iter().map(|pattern| Glob::new(pattern)).collect();
+    let drop_scores = patterns.to_vec();
     let done = rewrite(log, target, &RewriteOptions { drop_scores, ..RewriteOptions::default() }, progress)?;
     Ok(done.defects.iter().map(ToString::to_string).collect())
 }

@@ -110,3 +110,24 @@ fn a_full_disk_is_named_and_can_be_cleaned() {
     settings.add_filter("ingest-[^/]+", "ingest-[TEMPORARY]");
     settings.bind(|| insta::assert_snapshot!(said));
 }
+
+#[test]
+fn a_download_that_fills_the_disk_still_reports() {
+    let home = Home::new();
+    big_log(&home.path("a.eval"), 3, 6, 300_000);
+    home.stdout(&["runs", "make", "a.eval", "--run-name", "big"]);
+    let run = home.run_id("big");
+    for command in ["runs download-trajs $RUN", "runs download-trajs -n 6"] {
+        let script = format!(
+            r#"mkdir -p disk; mount -t tmpfs -o size=1m none disk || exit 99
+            "$1" {command} -o disk/out --format json 2>said; echo "code $?"; ls disk/out | grep -vc run.json; cat said >&2"#
+        );
+        let Some(said) = in_namespace(&home, &[("RUN", run.as_str())], &script) else { return };
+        let (report, rest) = said.split_once("code ").unwrap();
+        let report: serde_json::Value =
+            serde_json::from_str(report).unwrap_or_else(|e| panic!("{e}: {said}"));
+        let written = report["written"].as_u64().unwrap();
+        assert!((1..6).contains(&written), "{report}");
+        assert_eq!(rest, format!("1\n{written}\n"));
+    }
+}

@@ -246,3 +246,38 @@ fn ids_that_logs_make_up_are_no_paths() {
     assert!(!std::path::Path::new("/tmp/ct-evil.json").exists());
     collect(&home, 1);
 }
+
+#[test]
+fn a_run_that_is_there_is_priced_anew_when_told() {
+    let home = Home::new();
+    home.log("generated/many.eval", "a.eval");
+    let run =
+        home.json(&["runs", "make", "a.eval", "--tag", "mine", "--format", "json"])["items"][0]["run_id"]
+            .clone();
+    let info = || home.json(&["runs", "info", run.as_str().unwrap(), "--format", "json"]);
+    let before = info();
+    assert_eq!(before["cost_incomplete"], true);
+    let model = before["models"][0].as_str().unwrap();
+    let rates = |input: u64| {
+        format!(
+            r#"[{{"model": {model:?}, "pricing": {{"input_per_million": {input}, "output_per_million": 1}}}}]"#
+        )
+    };
+    home.file("rates.json", rates(1));
+    let said = home.ct(&["runs", "make", "a.eval", "--prices", "rates.json"]);
+    assert!(said.contains("to price it anew give --prices with --replace"), "{said}");
+    assert_eq!(info()["total_cost_usd"], before["total_cost_usd"]);
+    let mut last = 0.0;
+    for input in [1_000_000, 2_000_000] {
+        home.file("rates.json", rates(input));
+        home.stdout(&["runs", "make", "a.eval", "--prices", "rates.json", "--replace"]);
+        let after = info();
+        assert!(after["total_cost_usd"].as_f64().unwrap() > last, "{after}");
+        last = after["total_cost_usd"].as_f64().unwrap();
+        for kept in ["run_id", "name", "tags", "trajectory_count", "revisions", "created_at"] {
+            assert_eq!(after[kept], before[kept], "{kept}");
+        }
+    }
+    let whole = home.json(&["store", "check", "--format", "json"]);
+    assert_eq!((&whole["sound"], &whole["findings"]), (&Value::Bool(true), &Value::Array(Vec::new())));
+}

@@ -170,3 +170,16 @@ fn pipes_and_devices_are_no_logs() {
     let run = home.run_id("attack");
     assert_ct!(home, ["runs", "download-eval", &run, "-o", "logs/pipe.eval", "--overwrite"]);
 }
+
+#[test]
+fn a_score_pattern_that_matches_nothing_is_told() {
+    let home = Home::new();
+    home.log("generated/multi_scorers.eval", "a.eval");
+    home.log("control-tower/ct-11.eval", "b.eval");
+    let arguments = ["--drop-score", "*", "--drop-score", "no*such", "--save-dir", "out"];
+    assert_ct!(home, [&["runs", "make", "a.eval", "b.eval"][..], &arguments].concat());
+    assert_ct!(
+        home,
+        ["runs", "make", "a.eval", "--drop-score", "nosuch", "--save-path", "c.json", "--format", "json"]
+    );
+}

@@ -157,3 +157,66 @@ fn both_forms_of_logs_are_among_them() {
     };
     assert!(ending("eval") > 30 && ending("json") > 3);
 }
+
+/// Asks Inspect what it reads of a log: header, samples one by one, the whole.
+const READ: &str = "
+import json, sys
+from inspect_ai.log import read_eval_log, read_eval_log_samples
+path = sys.argv[1]
+header, whole = read_eval_log(path, header_only=True), read_eval_log(path)
+print(json.dumps({'results': header.results.model_dump(exclude_none=True),
+    'usage': {m: u.model_dump(exclude_none=True) for m, u in header.stats.model_usage.items()},
+    'ids': header.eval.dataset.sample_ids, 'samples': header.eval.dataset.samples,
+    'streamed': [s.id for s in read_eval_log_samples(path)], 'whole': [s.id for s in whole.samples],
+    'sample_usage': [u.input_tokens for s in whole.samples for u in s.model_usage.values()],
+    'reductions': whole.reductions}))
+";
+
+#[test]
+fn a_log_of_a_part_says_nothing_of_the_whole() {
+    let home = Home::new();
+    home.log("control-tower/ct-11.eval", "a.eval");
+    home.stdout(&["runs", "make", "a.eval"]);
+    let run = home.run_id("");
+    home.stdout(&["runs", "sample", &run, "2", "_", "--seed", "4", "--save-dir", "split"]);
+    let mut completed = 0;
+    for (part, samples) in [("part-1", 2), ("rest", 4)] {
+        let target = format!("{part}.eval");
+        home.stdout(&["runs", "make", &format!("split/{part}"), "--save-path", &target]);
+        let log = Log::open(&home.path(&target)).unwrap();
+        let header = &log.header().unwrap().value;
+        assert_eq!(header["results"]["total_samples"], samples);
+        completed += header["results"]["completed_samples"].as_u64().unwrap();
+        for score in header["results"]["scores"].as_array().unwrap() {
+            assert_eq!(score["metrics"], json!({}), "{score}");
+        }
+        assert!(log.reductions().unwrap().is_none());
+        let mut usage = 0;
+        for sample in log.samples().unwrap() {
+            let mut text = Vec::new();
+            std::io::Read::read_to_end(&mut log.read_sample(sample).unwrap(), &mut text).unwrap();
+            let models = parse(&text).unwrap()["model_usage"].as_object().cloned().unwrap_or_default();
+            usage += models.values().map(|usage| usage["input_tokens"].as_u64().unwrap()).sum::<u64>();
+        }
+        let models = header["stats"]["model_usage"].as_object().unwrap();
+        assert!(usage > 0);
+        assert_eq!(models.values().map(|usage| usage["input_tokens"].as_u64().unwrap()).sum::<u64>(), usage);
+        if let Some(python) = std::env::var_os("CT_TEST_PYTHON") {
+            let output =
+                std::process::Command::new(python).args(["-c", READ]).arg(home.path(&target)).output();
+            let output = output.unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let read: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(read["results"]["total_samples"], samples);
+            assert_eq!((&read["ids"], &read["samples"]), (&read["whole"], &json!(samples)));
+            assert_eq!(read["streamed"], read["whole"]);
+            assert_eq!(read["reductions"], Value::Null);
+            let read_usage = read["usage"].as_object().unwrap().values();
+            assert_eq!(read_usage.map(|usage| usage["input_tokens"].as_u64().unwrap()).sum::<u64>(), usage);
+            let of_samples = read["sample_usage"].as_array().unwrap().iter();
+            assert_eq!(of_samples.map(|tokens| tokens.as_u64().unwrap()).sum::<u64>(), usage);
+        }
+    }
+    let header = Log::open(&home.path("a.eval")).unwrap().header().unwrap().value.clone();
+    assert_eq!(completed, header["results"]["completed_samples"].as_u64().unwrap());
+}

@@ -77,3 +77,26 @@ fn logs_without_their_database_are_told() {
     home.stdout(&["runs", "make", "../share/control-tower/logs"]);
     assert_eq!(home.json(&["runs", "list", "--format", "json"])["total_count"], 2);
 }
+
+/// What is wrong is said, with what to do, and doing it helps.
+#[test]
+fn a_damaged_database_is_told_and_made_again() {
+    for damage in ["all", "inside"] {
+        let home = Home::with_runs();
+        let path = home.path("../share/control-tower/ct.sqlite");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let from = if damage == "all" { 0 } else { 4096 };
+        bytes[from..].fill(0xa5);
+        std::fs::write(&path, bytes).unwrap();
+        for command in [&["store", "check"][..], &["store", "check", "--repair"], &["runs", "list"]] {
+            let said = home.ct(command);
+            assert!(said.starts_with("exit code: 1\n") && said.contains("is damaged"), "{said}");
+            assert!(said.contains("hint: the logs are kept apart from the database"), "{said}");
+        }
+        for name in ["ct.sqlite", "ct.sqlite-wal", "ct.sqlite-shm"] {
+            drop(std::fs::rename(home.path("../share/control-tower").join(name), home.path(name)));
+        }
+        home.stdout(&["runs", "make", "../share/control-tower/logs"]);
+        assert_eq!(home.json(&["store", "check", "--format", "json"])["runs"], 2);
+    }
+}

@@ -189,3 +189,35 @@ fn odd_amounts_are_no_prices() {
         assert_eq!(total(&document), recorded, "{amount}");
     }
 }
+
+#[test]
+fn reasoning_beside_the_output_is_priced_and_what_a_total_does_not_explain_is_not() {
+    let usage = |total: u64| json!({"input_tokens": 100_000, "output_tokens": 10_000, "reasoning_tokens": 40_000, "total_tokens": total});
+    for (total_tokens, cost) in [(110_000, Some(0.12)), (150_000, Some(0.2)), (150_001, None)] {
+        let by_call = of(&json!({"events": [event(None, "priced", usage(total_tokens))]}), true);
+        let by_sum = of(&json!({"model_usage": {"priced": usage(total_tokens)}}), true);
+        for document in [by_call, by_sum] {
+            assert_eq!(total(&document), cost, "{total_tokens}");
+            assert_eq!(by_role(&document)["default"]["by_model"]["priced"], json!(cost), "{total_tokens}");
+        }
+    }
+}
+
+#[test]
+fn a_price_that_is_no_number_leaves_the_run_incomplete() {
+    let of_cost = |cost: &str| {
+        let text = format!(
+            r#"{{"model_usage": {{"m": {{"input_tokens": 1, "output_tokens": 1, "total_cost": {cost}}}}}}}"#
+        );
+        ct_log::json::parse(text.as_bytes()).unwrap()
+    };
+    for cost in ["NaN", "Infinity", "-Infinity", "1e400", "-1"] {
+        let (header, incomplete) = registered(&[of_cost("2.5"), of_cost(cost), of_cost("1")]);
+        assert!(incomplete, "{cost}");
+        assert_eq!(header.total_cost_usd, Some(3.5), "{cost}");
+        assert_eq!(serde_json::to_value(&header.cost_by_model).unwrap(), json!({"m": null}), "{cost}");
+    }
+    // A sum that no number holds.
+    let (header, _) = registered(&[of_cost("1e308"), of_cost("1e308")]);
+    assert_eq!((header.total_cost_usd, header.cost_by_model["m"]), (None, None));
+}

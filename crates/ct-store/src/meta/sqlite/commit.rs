@@ -229,14 +229,19 @@ pub(super) fn commit(
         .prepare_cached("SELECT run_id FROM runs WHERE log_hash = ?")?
         .query_row([run.log.hash.as_str()], |row| row.get::<_, String>(0));
     if let Some(holder) = holder.optional()? {
-        return Ok(Committed::AlreadyThere(super::read::run_id(holder)?));
+        let holder = super::read::run_id(holder)?;
+        if *mode != CommitMode::Again(holder.clone()) {
+            return Ok(Committed::AlreadyThere(holder));
+        }
     }
     let (run_id, replaced) = match mode {
         CommitMode::New if StoredRun::find(conn, &run.run_id)?.is_some() => {
             return Err(StoreError::from(Conflict::RunTaken { run: run.run_id.clone() }).into());
         }
         CommitMode::New => (&run.run_id, None),
-        CommitMode::Replace(run_id) => (run_id, Some(StoredRun::get_live(conn, run_id)?)),
+        CommitMode::Replace(run_id) | CommitMode::Again(run_id) => {
+            (run_id, Some(StoredRun::get_live(conn, run_id)?))
+        }
     };
 
     let mut recorded = run.header.clone();
@@ -259,7 +264,7 @@ pub(super) fn commit(
     };
     let version = replaced.as_ref().map_or(1, |old| old.version + 1);
     let revision = replaced.as_ref().map_or(1, |old| old.revision + 1);
-    if replaced.is_some() {
+    if replaced.is_some() && matches!(mode, CommitMode::Replace(_)) {
         conn.execute(
             "INSERT INTO run_revisions (run, revision, log_hash, log_format, log_size, made_us, replaced_us) \
              SELECT seq, revision, log_hash, log_format, log_size, logged_us, ?2 FROM runs WHERE seq = ?1",

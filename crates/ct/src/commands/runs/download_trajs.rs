@@ -98,12 +98,15 @@ pub(super) fn download_trajs(arguments: &DownloadTrajsArgs, context: &Context) -
         What::Trajectories(ids) => pipeline::download_trajectories(&store, ids, &job.folder, &progress),
     };
     progress.clear();
-    let report = report?;
+    let mut report = report?;
     match arguments.format {
         Format::Json => print_json(printer, &job, &report)?,
         Format::Table => print_lines(printer, &job, &report)?,
     }
-    verdict(&report)
+    match report.stopped.take() {
+        Some(error) => Err(error.hint("free some space and run it again: it goes on where it stopped")),
+        None => verdict(&report),
+    }
 }
 
 /// A folder to write.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ct_log::write::Glob;
 use ct_store::Store;
 use serde_json::{Value, json};
 
@@ -81,7 +82,8 @@ struct OutputArgs {
     /// Make the run also when --save-path or --save-dir is given
     #[arg(long)]
     upload: bool,
-    /// When the store has the same eval with other bytes, let the new log take its place; the id stays
+    /// When the store has the same eval with other bytes, let the new log take its place; the id
+    /// stays. With --prices, price a run of the very log anew
     #[arg(long, conflicts_with = "as_new")]
     replace: bool,
     /// When the store has the same eval with other bytes, make a second run
@@ -153,7 +155,7 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
         policy: arguments.header.policy,
         task_set: arguments.header.task_set,
         tags: arguments.header.tags,
-        drop_scores: arguments.header.drop_score,
+        drop_scores: arguments.header.drop_score.iter().map(|pattern| Glob::new(pattern)).collect(),
         prices: arguments.header.prices,
         other_bytes: match (arguments.output.replace, arguments.output.as_new) {
             (true, _) => OtherBytes::Replace,
@@ -178,6 +180,12 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
     let mut outcomes = Vec::with_capacity(total);
     for (index, source) in sources.into_iter().enumerate() {
         let outcome = work.one(source, index, total);
+        for glob in &work.options.drop_scores {
+            if !glob.take_matched() && outcome.error.is_none() {
+                let (path, pattern) = (outcome.source.display(), glob.pattern());
+                printer.warning(&format!("{path}: no score matches --drop-score {pattern:?}"));
+            }
+        }
         for defect in &outcome.defects {
             printer.warning(&format!("{}: {defect}", outcome.source.display()));
         }

@@ -272,7 +272,11 @@ fn save(
         let report =
             pipeline::download(store, run, &selection, &folder.join(&part.name), overwrite, &progress);
         progress.clear();
-        for item in &report?.failed {
+        let mut report = report?;
+        if let Some(error) = report.stopped.take() {
+            return Err(error);
+        }
+        for item in &report.failed {
             printer.warning(&format!(
                 "{} failed: {}: {}",
                 item.trajectory_id,
