@@ -24,7 +24,7 @@ mod record;
 mod store;
 
 pub use error::{Conflict, StoreError};
-pub use ops::Ingest;
+pub use ops::{Ingest, hash_log};
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
     GcReport, KnownRun, LogFormat, LogHash, LogHashError, LogRef, NewRun, OutcomeCounts, Revision, RunEdit,
