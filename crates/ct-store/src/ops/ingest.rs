@@ -183,6 +183,11 @@ impl<'s> Ingest<'s> {
     }
 }
 
+/// The SHA-256 of a log, read and hashed at the same time. `progress` is told the bytes so far.
+pub fn hash_log(source: &mut dyn Read, progress: &mut dyn FnMut(u64)) -> Result<LogHash> {
+    Ok(hashed(source, |_| Ok(()), progress)?.0)
+}
+
 /// Hands a source on piece by piece while a second thread hashes it: SHA-256 and size.
 fn hashed(
     source: &mut dyn Read,

@@ -17,7 +17,7 @@ use crate::error::{Result, StoreError};
 pub use accounts::{Identity, Scope};
 pub(crate) use check::check;
 pub(crate) use gc::gc;
-pub use ingest::Ingest;
+pub use ingest::{Ingest, hash_log};
 
 /// How long an ingest waits for a collection, and a collection for an ingest that is about to end.
 const SHARED_TIMEOUT: Duration = Duration::from_secs(10);
