@@ -23,7 +23,7 @@ pub use dataset::{
 pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{DatasetName, IdError, RunId, TrajectoryId};
 pub use price::{PriceError, PriceTable, billed_output_tokens, round_usd};
-pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
+pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery, names_match};
 pub use record::{
     LogFormat, LogHash, LogHashError, LogRef, OutcomeCounts, Revision, RunEdit, RunPage, RunRecord, RunRow,
     TaskCounts, TrajectoryPage, TrajectoryRow, Values,

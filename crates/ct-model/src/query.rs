@@ -164,6 +164,15 @@ impl fmt::Display for Cursor {
     }
 }
 
+/// Whether a path, or several joined ones, is meant by one of `wanted`: whole, as one of its parts, or by the last
+/// segment of either.
+pub fn names_match(text: &str, wanted: &[String]) -> bool {
+    let last = |part: &str| part.rsplit('/').next().unwrap_or_default().to_owned();
+    std::iter::once(text)
+        .chain(text.split('+'))
+        .any(|part| wanted.iter().any(|wanted| wanted == part || *wanted == last(part)))
+}
+
 /// Which runs, in which order. The default is every run that is not deleted, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
