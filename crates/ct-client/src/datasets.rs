@@ -1,182 +1,128 @@
 //! Versioned datasets of trajectories or runs.
 
+use ct_model::{Dataset, DatasetChange, DatasetEdit, DatasetKind, DatasetLock, DatasetName, DatasetVersion};
 use reqwest::Method;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::http::{Call, accepts_json};
 use crate::pages::{PAGE_SIZE, with_query};
 use crate::{Client, ClientError, Result};
 
-/// A dataset in a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of the wire contract")]
-pub struct DatasetRow {
-    pub name: String,
-    pub kind: String,
-    #[serde(default)]
-    pub latest_version: Option<u64>,
-    #[serde(default)]
-    pub item_count: Option<u64>,
-    #[serde(default)]
-    pub created_at: Option<String>,
-    #[serde(default)]
-    pub created_by: Option<String>,
-    #[serde(default)]
-    pub lock: Option<Value>,
-}
-
-/// One version of a dataset.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of the wire contract")]
-pub struct DatasetVersion {
-    pub name: String,
-    pub kind: String,
-    pub version: u64,
-    #[serde(default)]
-    pub item_ids: Vec<String>,
-    #[serde(default)]
-    pub created_at: Option<String>,
-    #[serde(default)]
-    pub created_by: Option<String>,
-    #[serde(default)]
-    pub description: Option<String>,
-    /// What the server says beyond the contract.
-    #[serde(flatten)]
-    pub extra: Map<String, Value>,
-}
-
-/// What an edit of the latest version did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of the wire contract")]
-pub struct DatasetChange {
-    pub version: u64,
-    #[serde(default)]
-    pub added: Value,
-    #[serde(default)]
-    pub already_present: Value,
-    #[serde(default)]
-    pub not_found: Value,
-    #[serde(default)]
-    pub changed: Option<bool>,
-    /// What the server says beyond the contract.
-    #[serde(flatten)]
-    pub extra: Map<String, Value>,
-}
-
-/// A lock.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of the wire contract")]
-pub struct DatasetLock {
-    pub name: String,
-    #[serde(default)]
-    pub locked_by: Option<String>,
-    #[serde(default)]
-    pub locked_at: Option<String>,
-    #[serde(default)]
-    pub reason: Option<String>,
-}
-
-/// Which way the latest version is edited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// Items join.
-    Add,
-    /// Items leave.
-    Remove,
-}
-
 impl Client {
     /// All datasets, of one kind or of both.
-    pub fn datasets(&self, kind: Option<&str>) -> Result<Vec<DatasetRow>> {
+    pub fn datasets(&self, kind: Option<DatasetKind>) -> Result<Vec<Dataset>> {
         let mut url = self.url(&["datasets"]);
         if let Some(kind) = kind {
-            url = with_query(url, &[("kind", kind.to_owned())]);
+            url = with_query(url, &[("kind", kind.to_string())]);
         }
-        let mut rows = Vec::new();
-        self.each(&url, PAGE_SIZE, |row: &DatasetRow| row.name.clone(), &mut |row| {
-            rows.push(row);
-            Ok(true)
-        })?;
-        Ok(rows)
+        self.all(&url, |dataset: &Dataset| dataset.name.to_string())
     }
 
     /// A version of a dataset; the latest without a number.
-    pub fn dataset(&self, name: &str, version: Option<u64>) -> Result<DatasetVersion> {
+    pub fn dataset(&self, name: &DatasetName, version: Option<u64>) -> Result<DatasetVersion> {
         let url = match version {
-            Some(version) => self.url(&["datasets", name, "versions", &version.to_string()]),
-            None => self.url(&["datasets", name]),
+            Some(version) => self.url(&["datasets", name.as_str(), "versions", &version.to_string()]),
+            None => self.url(&["datasets", name.as_str()]),
         };
         self.http().json(&accepts_json(Call::get(url)))
     }
 
     /// All versions, newest first.
-    pub fn dataset_versions(&self, name: &str) -> Result<Vec<DatasetVersion>> {
-        let url = self.url(&["datasets", name, "versions"]);
-        // By the contract a list; servers answer it with and without the envelope.
+    pub fn dataset_versions(&self, name: &DatasetName) -> Result<Vec<DatasetVersion>> {
+        let url = self.url(&["datasets", name.as_str(), "versions"]);
+        // The contract does not say whether this list has the envelope.
         let answer: Value = self.http().json(&accepts_json(Call::get(url.clone())))?;
-        if let Value::Array(_) = answer {
-            return serde_json::from_value(answer).map_err(|error| ClientError::Protocol {
-                server: self.server(),
-                problem: format!("its answer is not as expected ({error})"),
+        if answer.is_array() {
+            return self.understood(answer);
+        }
+        self.all(&url, |version: &DatasetVersion| version.version.to_string())
+    }
+
+    /// Makes a new version: exactly these items, or the latest with items added or removed.
+    pub fn edit_dataset(&self, name: &DatasetName, edit: &DatasetEdit) -> Result<DatasetChange> {
+        let mut body = serde_json::to_value(edit)
+            .map_err(|error| ClientError::Protocol { server: self.server(), problem: error.to_string() })?;
+        let ct = self.is_ct()?;
+        if let (Some(expected), false, Some(fields)) = (edit.if_version, ct, body.as_object_mut()) {
+            fields.remove("if_version");
+            self.check_version(name, expected)?;
+        }
+        let mut call =
+            Call::new(Method::POST, self.url(&["datasets", name.as_str(), "versions"])).json(&body);
+        if edit.item_ids.is_none() {
+            // Items that are there already, or gone already, make no version.
+            call = call.repeatable();
+        }
+        let mut answer: Value = self.http().json(&accepts_json(call))?;
+        if !ct {
+            // The contract tells less than a change holds.
+            let now = self.dataset(name, answer.get("version").and_then(Value::as_u64))?;
+            let item_count = now.item_ids.as_ref().map_or(now.item_count, |ids| ids.len() as u64);
+            let defaults = json!({
+                "name": now.name, "kind": now.kind, "version": now.version, "item_count": item_count,
+                "created_at": now.created_at.unwrap_or_default(), "created_by": now.created_by,
+                "description": now.description, "added": [], "already_present": [], "not_found": [], "changed": true,
             });
+            let Value::Object(defaults) = defaults else { return self.understood(answer) };
+            if let Some(fields) = answer.as_object_mut() {
+                for (key, value) in defaults {
+                    let odd = value.is_array() && fields.get(&key).is_some_and(|given| !given.is_array());
+                    if odd || !fields.contains_key(&key) {
+                        fields.insert(key, value);
+                    }
+                }
+            }
         }
-        let mut versions = Vec::new();
-        self.each(&url, PAGE_SIZE, |version: &DatasetVersion| version.version.to_string(), &mut |version| {
-            versions.push(version);
-            Ok(true)
-        })?;
-        Ok(versions)
+        self.understood(answer)
     }
 
-    /// Publishes a version with exactly these items.
-    pub fn publish_dataset(
-        &self,
-        name: &str,
-        item_ids: &[String],
-        kind: Option<&str>,
-        description: Option<&str>,
-    ) -> Result<DatasetVersion> {
-        let mut body = json!({"item_ids": item_ids});
-        if let Some(kind) = kind {
-            body["kind"] = json!(kind);
-        }
-        if let Some(description) = description {
-            body["description"] = json!(description);
-        }
-        let call = Call::new(Method::POST, self.url(&["datasets", name, "versions"])).json(&body);
-        let answer: Value = self.http().json(&accepts_json(call))?;
-        match serde_json::from_value(answer.clone()) {
-            Ok(version) => Ok(version),
-            // A server may answer with no more than the number.
-            Err(_) => self.dataset(name, answer.get("version").and_then(Value::as_u64)),
-        }
-    }
-
-    /// Makes a new version of the latest, with items added or removed.
-    pub fn change_dataset(&self, name: &str, change: Change, item_ids: &[String]) -> Result<DatasetChange> {
-        let field = match change {
-            Change::Add => "add",
-            Change::Remove => "remove",
+    fn check_version(&self, name: &DatasetName, expected: u64) -> Result<()> {
+        let found = match self.dataset(name, None) {
+            Ok(latest) => latest.version,
+            Err(error) if error.is_not_found() => 0,
+            Err(error) => return Err(error),
         };
-        let call = Call::new(Method::POST, self.url(&["datasets", name, "versions"]));
-        // The same edit twice is the edit once.
-        self.http().json(&accepts_json(call.repeatable().json(&json!({field: item_ids}))))
+        if found == expected {
+            return Ok(());
+        }
+        Err(ClientError::Conflict {
+            server: self.server(),
+            message: format!("dataset {name} is at version {found}, not {expected}"),
+            candidates: Vec::new(),
+        })
     }
 
     /// Locks a dataset.
-    pub fn lock_dataset(&self, name: &str, reason: &str) -> Result<DatasetLock> {
-        let call = Call::new(Method::PUT, self.url(&["datasets", name, "lock"]));
+    pub fn lock_dataset(&self, name: &DatasetName, reason: Option<&str>) -> Result<DatasetLock> {
+        let call = Call::new(Method::PUT, self.url(&["datasets", name.as_str(), "lock"]));
         self.http().json(&accepts_json(call.json(&json!({"reason": reason}))))
     }
 
     /// Unlocks it. False: it was not locked.
-    pub fn unlock_dataset(&self, name: &str) -> Result<bool> {
+    pub fn unlock_dataset(&self, name: &DatasetName) -> Result<bool> {
         #[derive(Deserialize)]
         struct Answer {
             was_locked: bool,
         }
-        let call = Call::new(Method::DELETE, self.url(&["datasets", name, "lock"]));
+        let call = Call::new(Method::DELETE, self.url(&["datasets", name.as_str(), "lock"]));
         Ok(self.http().json::<Answer>(&accepts_json(call))?.was_locked)
+    }
+
+    fn all<T: DeserializeOwned>(&self, url: &url::Url, key: impl Fn(&T) -> String) -> Result<Vec<T>> {
+        let mut items = Vec::new();
+        self.each(url, PAGE_SIZE, key, &mut |item| {
+            items.push(item);
+            Ok(true)
+        })?;
+        Ok(items)
+    }
+
+    fn understood<T: DeserializeOwned>(&self, answer: Value) -> Result<T> {
+        serde_json::from_value(answer).map_err(|error| ClientError::Protocol {
+            server: self.server(),
+            problem: format!("its answer is not as expected ({error})"),
+        })
     }
 }

@@ -23,7 +23,6 @@ use serde_json::Value;
 
 pub use accounts::{Login, WhoAmI};
 pub use address::{BaseUrl, Origin};
-pub use datasets::{Change, DatasetChange, DatasetLock, DatasetRow, DatasetVersion};
 pub use download::{Downloaded, download};
 pub use error::{ClientError, Result};
 pub use http::Token;
