@@ -11,6 +11,7 @@ use crate::{Cursor, DatasetName};
 /// What a dataset is a list of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum DatasetKind {
     /// Trajectories.
     #[default]
@@ -48,10 +49,12 @@ impl FromStr for DatasetKind {
 
 /// Why, since when and by whom a dataset takes no new version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DatasetLock {
     /// Who locked it; absent for someone at the command line of the data folder.
     pub locked_by: Option<String>,
     /// When.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub locked_at: Timestamp,
     /// Why.
     pub reason: Option<String>,
@@ -59,8 +62,10 @@ pub struct DatasetLock {
 
 /// A dataset in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Dataset {
     /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: DatasetName,
     /// What it is a list of.
     pub kind: DatasetKind,
@@ -69,11 +74,13 @@ pub struct Dataset {
     /// How many items the newest version has.
     pub item_count: u64,
     /// When the first version was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub created_at: Option<Timestamp>,
     /// Who made it.
     pub created_by: Option<String>,
     /// When the newest version was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub updated_at: Option<Timestamp>,
     /// Who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,8 +92,10 @@ pub struct Dataset {
 
 /// One version of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DatasetVersion {
     /// The dataset.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: DatasetName,
     /// What it is a list of.
     pub kind: DatasetKind,
@@ -99,6 +108,7 @@ pub struct DatasetVersion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_ids: Option<Vec<String>>,
     /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub created_at: Option<Timestamp>,
     /// Who made it.
     pub created_by: Option<String>,
@@ -112,6 +122,7 @@ pub struct DatasetVersion {
 /// What makes a new version: a whole list, or changes to the newest one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DatasetEdit {
     /// Exactly these, in this order. Makes the dataset when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,8 +146,10 @@ pub struct DatasetEdit {
 
 /// What came of a [`DatasetEdit`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DatasetChange {
     /// The dataset.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: DatasetName,
     /// What it is a list of.
     pub kind: DatasetKind,
@@ -145,6 +158,7 @@ pub struct DatasetChange {
     /// How many items it has.
     pub item_count: u64,
     /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     /// Who made it.
     pub created_by: Option<String>,

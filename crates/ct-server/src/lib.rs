@@ -7,7 +7,9 @@
 mod app;
 mod auth;
 mod error;
+mod extract;
 mod limits;
+mod paging;
 mod routes;
 mod serve;
 mod signing;

@@ -10,6 +10,8 @@ pub(crate) const PAGE_SIZE_MAX: u64 = 500;
 pub(crate) const IDS_PAGE_SIZE_MAX: u64 = 10_000;
 /// Whole documents on a page, at most.
 pub(crate) const DOCUMENTS_PAGE_SIZE_MAX: u64 = 200;
+/// Item ids of datasets in one answer about several versions.
+pub(crate) const DATASET_IDS_MAX: u64 = 200_000;
 /// Bytes of a JSON body.
 pub(crate) const JSON_BYTES_MAX: usize = 8 << 20;
 /// Requests worked on at a time; the next ones wait for their turn.

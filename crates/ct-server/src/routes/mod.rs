@@ -1,5 +1,6 @@
 //! The routes, one file per resource, named as in their paths.
 
+mod datasets;
 mod health;
 mod runs;
 
@@ -20,7 +21,10 @@ use crate::limits;
 struct Document;
 
 fn api() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi()).merge(health::routes()).merge(runs::routes())
+    OpenApiRouter::with_openapi(Document::openapi())
+        .merge(datasets::routes())
+        .merge(health::routes())
+        .merge(runs::routes())
 }
 
 /// The OpenAPI document.
