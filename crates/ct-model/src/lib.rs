@@ -8,6 +8,7 @@ pub mod convert;
 mod dataset;
 mod filter;
 mod id;
+mod object;
 mod price;
 mod query;
 mod record;
@@ -22,6 +23,7 @@ pub use dataset::{
 };
 pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{DatasetName, IdError, RunId, TrajectoryId};
+pub use object::{ObjectKey, ObjectKeyError};
 pub use price::{PriceError, PriceTable, billed_output_tokens, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery, names_match};
 pub use record::{

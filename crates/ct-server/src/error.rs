@@ -78,6 +78,10 @@ impl From<StoreError> for ApiError {
                 tracing::error!(cause = %error, "the disk is full");
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "the server's disk is full")
             }
+            // The sender's connection broke, or stood still.
+            StoreError::Source { source } => {
+                Self::new(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive whole: {source}"))
+            }
             _ => Self::internal(&error),
         }
     }

@@ -4,8 +4,10 @@
 //! runs on blocking threads ([`app::App::blocking`]); big things stream through bounded channels. Statuses and envelopes
 //! are decided in `error` alone, who may do what in `auth` alone. There is no SQL and no command line here.
 
+mod address;
 mod app;
 mod auth;
+mod body;
 mod error;
 mod extract;
 mod limits;

@@ -30,3 +30,11 @@ pub(crate) const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 pub(crate) const STREAM_PIECES: usize = 4;
 /// Bytes of such a piece.
 pub(crate) const STREAM_PIECE_BYTES: usize = 128 << 10;
+/// How long the next bytes of an upload may take to arrive.
+pub(crate) const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Pieces of an upload that wait to be written.
+pub(crate) const BODY_PIECES: usize = 8;
+/// Bytes of a refused upload that are still taken, so that its sender gets to read why.
+pub(crate) const REFUSED_BYTES_MAX: u64 = 64 << 20;
+/// For how long they are taken.
+pub(crate) const REFUSED_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,12 +1,13 @@
 //! Addresses that are good for one thing and a short time, without a token.
 //!
-//! What is signed: method, key, expiry, and for uploads the size. The key is the server's and outlives a restart.
+//! What is signed: method, key, expiry, and for uploads the size and who asked. The key is the server's and outlives a restart.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use sha2::Sha256;
 
@@ -23,6 +24,9 @@ pub(crate) struct Signature {
     /// Bytes of an upload.
     #[serde(default)]
     pub(crate) size: Option<u64>,
+    /// The user who asked for the address of an upload.
+    #[serde(default)]
+    pub(crate) by: Option<String>,
     signature: String,
 }
 
@@ -41,27 +45,46 @@ impl Signer {
     }
 
     /// The query that makes `method` on `key` good for a time.
-    pub(crate) fn sign(&self, method: &str, key: &str, size: Option<u64>, valid_for: Duration) -> String {
+    pub(crate) fn sign(
+        &self,
+        method: &str,
+        key: &str,
+        size: Option<u64>,
+        by: Option<&str>,
+        valid_for: Duration,
+    ) -> String {
         let expires = now_seconds() + valid_for.as_secs();
-        let signature = URL_SAFE_NO_PAD.encode(self.mac(method, key, size, expires).finalize().into_bytes());
+        let mac = self.mac(method, key, size, by, expires);
+        let signature = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
         let size = size.map(|size| format!("&size={size}")).unwrap_or_default();
-        format!("expires={expires}{size}&signature={signature}")
+        let by =
+            by.map(|by| format!("&by={}", utf8_percent_encode(by, NON_ALPHANUMERIC))).unwrap_or_default();
+        format!("expires={expires}{size}{by}&signature={signature}")
     }
 
     /// Whether that query was made for this method and key, and is still good.
     pub(crate) fn check(&self, method: &str, key: &str, given: &Signature) -> Result<(), SignatureError> {
         let bytes = URL_SAFE_NO_PAD.decode(&given.signature).map_err(|_| SignatureError::Wrong)?;
-        let mac = self.mac(method, key, given.size, given.expires);
+        let mac = self.mac(method, key, given.size, given.by.as_deref(), given.expires);
         mac.verify_slice(&bytes).map_err(|_| SignatureError::Wrong)?;
         if given.expires < now_seconds() { Err(SignatureError::Expired) } else { Ok(()) }
     }
 
-    fn mac(&self, method: &str, key: &str, size: Option<u64>, expires: u64) -> Hmac<Sha256> {
+    fn mac(
+        &self,
+        method: &str,
+        key: &str,
+        size: Option<u64>,
+        by: Option<&str>,
+        expires: u64,
+    ) -> Hmac<Sha256> {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.key).expect("any length is good for this kind of key");
         let size = size.map_or_else(|| "-".to_owned(), |size| size.to_string());
         // Lines cannot be moved from one to the next: a key with a line break is not a key.
-        mac.update(format!("{method}\n{key}\n{size}\n{expires}").as_bytes());
+        // The user's name comes last, and may hold anything.
+        let by = by.map(|by| format!("\n{by}")).unwrap_or_default();
+        mac.update(format!("{method}\n{key}\n{size}\n{expires}{by}").as_bytes());
         mac
     }
 }
@@ -75,11 +98,12 @@ mod tests {
     use super::*;
 
     fn parse(query: &str) -> Signature {
-        let mut signature = Signature { expires: 0, size: None, signature: String::new() };
+        let mut signature = Signature { expires: 0, size: None, by: None, signature: String::new() };
         for (name, value) in query.split('&').map(|pair| pair.split_once('=').unwrap()) {
             match name {
                 "expires" => signature.expires = value.parse().unwrap(),
                 "size" => signature.size = Some(value.parse().unwrap()),
+                "by" => signature.by = Some(value.to_owned()),
                 _ => signature.signature = value.to_owned(),
             }
         }
@@ -90,13 +114,17 @@ mod tests {
     fn a_signature_is_good_for_what_it_was_made_for_only() {
         let signer = Signer::new(b"key");
         let minute = Duration::from_secs(60);
-        let good = parse(&signer.sign("PUT", "a.eval", Some(7), minute));
+        let good = parse(&signer.sign("PUT", "a.eval", Some(7), Some("ann"), minute));
         assert_eq!(signer.check("PUT", "a.eval", &good), Ok(()));
         assert_eq!(signer.check("GET", "a.eval", &good), Err(SignatureError::Wrong));
         assert_eq!(signer.check("PUT", "b.eval", &good), Err(SignatureError::Wrong));
         assert_eq!(Signer::new(b"other").check("PUT", "a.eval", &good), Err(SignatureError::Wrong));
         let bigger = Signature { size: Some(8), ..good.clone() };
         assert_eq!(signer.check("PUT", "a.eval", &bigger), Err(SignatureError::Wrong));
+        let other = Signature { by: Some("bob".to_owned()), ..good.clone() };
+        assert_eq!(signer.check("PUT", "a.eval", &other), Err(SignatureError::Wrong));
+        let nobody = Signature { by: None, ..good.clone() };
+        assert_eq!(signer.check("PUT", "a.eval", &nobody), Err(SignatureError::Wrong));
         let longer = Signature { expires: good.expires + 1, ..good };
         assert_eq!(signer.check("PUT", "a.eval", &longer), Err(SignatureError::Wrong));
     }
@@ -104,9 +132,9 @@ mod tests {
     #[test]
     fn a_signature_ends() {
         let signer = Signer::new(b"key");
-        let mut old = parse(&signer.sign("GET", "a", None, Duration::ZERO));
+        let mut old = parse(&signer.sign("GET", "a", None, None, Duration::ZERO));
         old.expires -= 5;
-        let bytes = signer.mac("GET", "a", None, old.expires).finalize().into_bytes();
+        let bytes = signer.mac("GET", "a", None, None, old.expires).finalize().into_bytes();
         old.signature = URL_SAFE_NO_PAD.encode(bytes);
         assert_eq!(signer.check("GET", "a", &old), Err(SignatureError::Expired));
     }

@@ -184,6 +184,16 @@ impl LogFolder {
         files_below(&self.set_aside_folder())
     }
 
+    /// Where bytes lie that are still arriving.
+    pub(crate) fn uploads_folder(&self) -> PathBuf {
+        self.data_dir.join("uploads")
+    }
+
+    /// The files of bytes that are arriving, or were.
+    pub(crate) fn list_uploads(&self) -> Result<Vec<FoundFile>> {
+        files_below(&self.uploads_folder())
+    }
+
     /// All files that ingests left behind, when none is going on.
     pub(crate) fn list_temporary(&self) -> Result<Vec<FoundFile>> {
         files_below(&self.data_dir.join("tmp"))

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ct_model::{DatasetKind, DatasetLock, DatasetName, RunId, TrajectoryId};
+use ct_model::{DatasetKind, DatasetLock, DatasetName, ObjectKey, RunId, TrajectoryId};
 
 /// Why a store did not do what it was asked. Messages read well after "failed to …:".
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +139,12 @@ pub enum Conflict {
     RunDeleted {
         /// The run.
         run: RunId,
+    },
+    /// A log of this name is there already.
+    #[error("there is already a log {key}")]
+    ObjectTaken {
+        /// Its name.
+        key: ObjectKey,
     },
     /// Someone else changed the run meanwhile.
     #[error("run {run} was changed meanwhile: it is at version {version}, not {expected}")]

@@ -5,6 +5,7 @@
 //! ```text
 //! ct.sqlite                      metadata
 //! logs/<hash, 2 digits>/<hash>.eval   original logs, byte for byte, under the SHA-256 of their bytes
+//! uploads/…                      bytes that arrive: parts of uploads, and what is being put
 //! tmp/…                          what an ingest works on; nothing here matters once it ended
 //! ingest.lock                    shared by ingests, exclusive for collection and repair
 //! ```
@@ -19,6 +20,7 @@
 mod actor;
 mod blob;
 mod error;
+mod hashing;
 mod meta;
 mod ops;
 mod record;
@@ -29,6 +31,6 @@ pub use error::{Conflict, StoreError};
 pub use ops::{Identity, Ingest, Scope, hash_log};
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
-    GcReport, KnownRun, NewRun, StagedLog,
+    GcReport, KnownRun, NewRun, StagedLog, StoredObject,
 };
 pub use store::{Clock, Store};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ct_model::{LogFormat, LogHash, RunEdit, RunHeader, RunId, RunStatus};
+use ct_model::{LogFormat, LogHash, LogRef, ObjectKey, RunEdit, RunHeader, RunId, RunStatus};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -84,6 +84,24 @@ pub enum Committed {
     },
     /// The log already is the present log of this run; nothing was changed.
     AlreadyThere(RunId),
+}
+
+/// A log that can be asked for by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredObject {
+    /// Its name.
+    pub key: ObjectKey,
+    /// The log.
+    pub log: LogRef,
+    /// MD5 of its bytes in hex, when it came in one piece.
+    pub md5: Option<String>,
+}
+
+impl StoredObject {
+    /// What tells these bytes from others, in quotes: the MD5 of what came in one piece, else the SHA-256.
+    pub fn e_tag(&self) -> String {
+        format!("\"{}\"", self.md5.as_deref().unwrap_or(self.log.hash.as_str()))
+    }
 }
 
 /// Something that [`crate::Store::check`] found.

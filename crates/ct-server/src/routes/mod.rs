@@ -1,7 +1,9 @@
 //! The routes, one file per resource, named as in their paths.
 
 mod datasets;
+mod eval_logs;
 mod health;
+mod objects;
 mod runs;
 
 use axum::Router;
@@ -25,6 +27,8 @@ fn api() -> OpenApiRouter<App> {
         .merge(datasets::routes())
         .merge(health::routes())
         .merge(runs::routes())
+        .merge(eval_logs::routes())
+        .merge(objects::routes())
 }
 
 /// The OpenAPI document.

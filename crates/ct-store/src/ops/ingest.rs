@@ -6,17 +6,16 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use ct_model::{LogFormat, LogHash, RunId, TrajectoryDocument};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::FilesLock;
-use crate::blob::{COPY_BYTES, LogKey, fill};
+use crate::blob::{COPY_BYTES, LogKey};
 use crate::error::{Result, StoreError};
+use crate::hashing::{Hashes, copy_hashed};
 use crate::meta::{Entry, StagedRun, Sums, row};
 use crate::record::{CommitMode, Committed, KnownRun, NewRun, StagedLog};
 use crate::store::Store;
@@ -67,8 +66,14 @@ impl<'s> Ingest<'s> {
         let path = self.folder.path().join(format!("log.{}", format.as_str()));
         let doing = "copy the log into the data folder";
         let mut copy = File::create(&path).map_err(StoreError::io(doing, &path))?;
-        let (hash, size_bytes) =
-            hashed(source, |bytes| copy.write_all(bytes).map_err(StoreError::io(doing, &path)), progress)?;
+        let mut size_bytes = 0;
+        let hashed = copy_hashed(source, Hashes { sha256: true, md5: false }, |bytes| {
+            copy.write_all(bytes).map_err(StoreError::io(doing, &path))?;
+            size_bytes += bytes.len() as u64;
+            progress(size_bytes);
+            Ok(())
+        })?;
+        let hash = hashed.sha256.expect("asked for above");
         // The disk is at work while the log is converted; what it says is asked for before the log is published.
         self.syncing = Some(std::thread::spawn(move || copy.sync_all()));
         let key = LogKey { hash, format };
@@ -185,48 +190,13 @@ impl<'s> Ingest<'s> {
 
 /// The SHA-256 of a log, read and hashed at the same time. `progress` is told the bytes so far.
 pub fn hash_log(source: &mut dyn Read, progress: &mut dyn FnMut(u64)) -> Result<LogHash> {
-    Ok(hashed(source, |_| Ok(()), progress)?.0)
-}
-
-/// Hands a source on piece by piece while a second thread hashes it: SHA-256 and size.
-fn hashed(
-    source: &mut dyn Read,
-    mut write: impl FnMut(&[u8]) -> Result<()>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(LogHash, u64)> {
-    std::thread::scope(|scope| {
-        // Two buffers go round: one is hashed while the other is filled.
-        let (to_hash, filled) = mpsc::sync_channel::<(Vec<u8>, usize)>(1);
-        let (give_back, returned) = mpsc::sync_channel(2);
-        let hash = scope.spawn(move || {
-            let mut hasher = Sha256::new();
-            for (buffer, n) in filled {
-                hasher.update(&buffer[..n]);
-                // Nobody waits for the last ones.
-                let _ = give_back.send(buffer);
-            }
-            LogHash::from_bytes(hasher.finalize().into())
-        });
-        let mut spare = vec![vec![0; COPY_BYTES], vec![0; COPY_BYTES]];
-        let mut size_bytes = 0;
-        while let Some(mut buffer) = spare.pop().or_else(|| returned.recv().ok()) {
-            let n = fill(source, &mut buffer).map_err(|source| StoreError::Source { source })?;
-            if n == 0 {
-                break;
-            }
-            write(&buffer[..n])?;
-            size_bytes += n as u64;
-            progress(size_bytes);
-            if to_hash.send((buffer, n)).is_err() {
-                break;
-            }
-        }
-        drop(to_hash);
-        match hash.join() {
-            Ok(hash) => Ok((hash, size_bytes)),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+    let mut size_bytes = 0;
+    let hashed = copy_hashed(source, Hashes { sha256: true, md5: false }, |bytes| {
+        size_bytes += bytes.len() as u64;
+        progress(size_bytes);
+        Ok(())
+    })?;
+    Ok(hashed.sha256.expect("asked for above"))
 }
 
 /// The entries that were pushed, read back.

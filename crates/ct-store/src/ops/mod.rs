@@ -5,6 +5,7 @@ mod check;
 mod datasets;
 mod gc;
 mod ingest;
+mod objects;
 
 use std::fs::{File, TryLockError};
 use std::io;

@@ -42,7 +42,7 @@ fn log_key(row: &Row<'_>) -> Result<LogKey> {
     Ok(LogKey { hash, format })
 }
 
-fn log_ref(row: &Row<'_>) -> Result<LogRef> {
+pub(super) fn log_ref(row: &Row<'_>) -> Result<LogRef> {
     let key = log_key(row)?;
     let size_bytes = unsigned(get(row, "log_size")?);
     Ok(LogRef { hash: key.hash, size_bytes, format: key.format })

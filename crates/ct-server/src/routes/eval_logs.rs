@@ -1,0 +1,99 @@
+//! `/api/eval-logs`: where to put the log of a run, and whether it is there.
+
+use axum::Json;
+use axum::extract::State;
+use ct_model::ObjectKey;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::address::BaseUrl;
+use crate::app::App;
+use crate::auth::Writer;
+use crate::error::ApiError;
+use crate::extract::{Body, Params};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(plan)).routes(routes!(head))
+}
+
+/// A log to be put.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct NewLog {
+    /// `<run id>.eval` or `<run id>.json`.
+    pub(super) filename: String,
+    /// Its exact length.
+    pub(super) size_bytes: u64,
+}
+
+/// Where to put it.
+#[derive(Debug, Serialize, ToSchema)]
+struct Plan {
+    /// Takes one PUT of exactly that many bytes within minutes, without a token.
+    url: String,
+    /// For `s3://<bucket>/<filename>`.
+    bucket: String,
+}
+
+/// A log's name.
+#[derive(Debug, Deserialize, IntoParams)]
+struct Named {
+    /// `<run id>.eval` or `<run id>.json`.
+    filename: String,
+}
+
+/// A log that is there.
+#[derive(Debug, Serialize, ToSchema)]
+struct Head {
+    /// For `s3://<bucket>/<filename>`.
+    bucket: String,
+    /// Its length.
+    size_bytes: u64,
+    /// Tells its bytes from others.
+    e_tag: String,
+}
+
+pub(super) fn key(filename: &str) -> Result<ObjectKey, ApiError> {
+    filename.parse().map_err(|error: ct_model::ObjectKeyError| ApiError::invalid(error.to_string()))
+}
+
+/// Plan the upload of a log.
+#[utoipa::path(post, path = "/api/eval-logs/upload", tag = "uploads", request_body = NewLog, responses(
+    (status = 200, body = Plan), (status = 400, description = "not a name of a log"),
+    (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
+    (status = 409, description = "there is a log of this name already")))]
+async fn plan(
+    State(app): State<App>,
+    Writer(caller): Writer,
+    base: BaseUrl,
+    Body(log): Body<NewLog>,
+) -> Result<Json<Plan>, ApiError> {
+    let key = key(&log.filename)?;
+    let url = app.signed_put(&base, &key, log.size_bytes, &caller.identity.username);
+    app.blocking(move |app| {
+        app.store.check_key_is_free(&key)?;
+        Ok(Json(Plan { url, bucket: app.config.bucket.clone() }))
+    })
+    .await
+}
+
+/// Whether a log is there.
+#[utoipa::path(get, path = "/api/eval-logs/head", tag = "uploads", params(Named), responses(
+    (status = 200, body = Head), (status = 400, description = "not a name of a log"),
+    (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
+    (status = 404, description = "it is not there")))]
+async fn head(
+    State(app): State<App>,
+    _: Writer,
+    Params(named): Params<Named>,
+) -> Result<Json<Head>, ApiError> {
+    let key = key(&named.filename)?;
+    app.blocking(move |app| {
+        let object = app.store.object(&key)?;
+        let object = object.ok_or_else(|| ApiError::not_found(format!("log {key} was not found")))?;
+        let bucket = app.config.bucket.clone();
+        Ok(Json(Head { bucket, size_bytes: object.log.size_bytes, e_tag: object.e_tag() }))
+    })
+    .await
+}
