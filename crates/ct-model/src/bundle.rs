@@ -13,21 +13,29 @@ pub struct BundleFrame {
     head: Vec<u8>,
 }
 
+const BEFORE_METADATA: &[u8] = br#"{"metadata":"#;
+const BEFORE_SAMPLE: &[u8] = br#","sample":"#;
+
 impl BundleFrame {
     /// What follows the sample.
     pub const TAIL: &'static [u8] = b"}\n";
 
     /// The frame of this document's file.
     pub fn new(document: &TrajectoryDocument) -> Self {
-        let mut head = br#"{"metadata":"#.to_vec();
+        let mut head = BEFORE_METADATA.to_vec();
         head.extend_from_slice(Value::Object(bundle_metadata(document)).to_string().as_bytes());
-        head.extend_from_slice(br#","sample":"#);
+        head.extend_from_slice(BEFORE_SAMPLE);
         Self { head }
     }
 
     /// What precedes the sample.
     pub fn head(&self) -> &[u8] {
         &self.head
+    }
+
+    /// The metadata alone, as JSON.
+    pub fn metadata(&self) -> &[u8] {
+        &self.head[BEFORE_METADATA.len()..self.head.len() - BEFORE_SAMPLE.len()]
     }
 
     /// Length of the file around a sample of that many bytes.

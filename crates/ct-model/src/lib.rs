@@ -14,6 +14,7 @@ mod query;
 mod record;
 mod run;
 pub mod sampling;
+mod stored_log;
 mod trajectory;
 
 pub use bundle::BundleFrame;
@@ -31,6 +32,7 @@ pub use record::{
     TaskCounts, TrajectoryPage, TrajectoryRow, Values,
 };
 pub use run::{Comment, Producer, RunHeader};
+pub use stored_log::StoredLog;
 pub use trajectory::{
     ActionSummary, Environment, MainTask, ModelUsage, MonitorSummary, RoleCost, SampleError, SampleRange,
     SideTask, TaskRole, TaskScore, Timing, TrajectoryDocument,

@@ -238,11 +238,11 @@ pub struct RunRow {
     pub deleted_at: Option<Timestamp>,
 }
 
-/// A page of runs.
+/// A page of runs, rows or whole headers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunPage {
+pub struct RunPage<T = RunRow> {
     /// The runs.
-    pub items: Vec<RunRow>,
+    pub items: Vec<T>,
     /// How many runs the filters let through.
     pub total_count: u64,
     /// For the next page; absent on the last.

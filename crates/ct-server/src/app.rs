@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ct_store::{Store, StoreError};
 
 use crate::error::ApiError;
+use crate::paging::Walks;
 use crate::signing::Signer;
 
 /// Who may read.
@@ -40,6 +41,7 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<Store>,
     pub(crate) config: ServerConfig,
     pub(crate) signer: Signer,
+    pub(crate) walks: Walks,
 }
 
 impl std::ops::Deref for App {
@@ -52,7 +54,7 @@ impl std::ops::Deref for App {
 impl App {
     pub(crate) fn new(store: Arc<Store>, config: ServerConfig) -> Result<Self, StoreError> {
         let signer = Signer::new(&store.secret("sign addresses", 32)?);
-        Ok(Self(Arc::new(Parts { store, config, signer })))
+        Ok(Self(Arc::new(Parts { store, config, signer, walks: Walks::default() })))
     }
 
     /// Asks the store on a thread that may block.
@@ -61,7 +63,8 @@ impl App {
         work: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let app = self.clone();
-        match tokio::task::spawn_blocking(move || work(&app)).await {
+        let span = tracing::Span::current();
+        match tokio::task::spawn_blocking(move || span.in_scope(|| work(&app))).await {
             Ok(result) => result,
             Err(error) => Err(ApiError::internal(&error)),
         }

@@ -5,7 +5,18 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ct_log::LogError;
 use ct_store::StoreError;
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What every answer that is an error says.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ErrorEnvelope {
+    /// One sentence.
+    error: String,
+    /// Ids that an ambiguous prefix could stand for. Absent otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    candidates: Vec<String>,
+}
 
 /// An answer that is an error.
 #[derive(Debug)]
@@ -13,11 +24,12 @@ pub(crate) struct ApiError {
     status: StatusCode,
     sentence: String,
     retry_after_seconds: Option<u64>,
+    candidates: Vec<String>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
-        Self { status, sentence: sentence.into(), retry_after_seconds: None }
+        Self { status, sentence: sentence.into(), retry_after_seconds: None, candidates: Vec::new() }
     }
 
     /// 400
@@ -69,7 +81,10 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::NotFound { .. } => Self::not_found(error.to_string()),
-            StoreError::Ambiguous { .. } | StoreError::Conflict(_) => Self::conflict(error.to_string()),
+            StoreError::Ambiguous { candidates, .. } => {
+                Self { candidates: candidates.clone(), ..Self::conflict(error.to_string()) }
+            }
+            StoreError::Conflict(_) => Self::conflict(error.to_string()),
             StoreError::Invalid { .. } => Self::invalid(error.to_string()),
             StoreError::Busy { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).retry_after(2)
@@ -95,7 +110,8 @@ impl From<LogError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(json!({"error": self.sentence}))).into_response();
+        let envelope = ErrorEnvelope { error: self.sentence, candidates: self.candidates };
+        let mut response = (self.status, Json(envelope)).into_response();
         if let Some(seconds) = self.retry_after_seconds {
             response.headers_mut().insert("retry-after", seconds.into());
         }

@@ -13,6 +13,7 @@ mod extract;
 mod limits;
 mod paging;
 mod routes;
+mod sample;
 mod serve;
 mod signing;
 

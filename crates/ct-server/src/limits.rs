@@ -12,6 +12,22 @@ pub(crate) const IDS_PAGE_SIZE_MAX: u64 = 10_000;
 pub(crate) const DOCUMENTS_PAGE_SIZE_MAX: u64 = 200;
 /// Item ids of datasets in one answer about several versions.
 pub(crate) const DATASET_IDS_MAX: u64 = 200_000;
+/// How long the server remembers how far a client has come in the pages of a list.
+pub(crate) const WALK_LIFETIME: Duration = Duration::from_secs(15 * 60);
+/// Clients on their way through pages, all together.
+pub(crate) const WALKS_MAX: usize = 8192;
+/// Clients on their way through the same list, with the same token or from the same address.
+pub(crate) const WALKS_PER_LIST_MAX: usize = 64;
+/// Pages of such a way that can be asked for again.
+pub(crate) const WALK_PAGES_MAX: usize = 8;
+/// Characters of a name, a tag or another label.
+pub(crate) const LABEL_CHARS_MAX: usize = 1_000;
+/// Characters of a description or a comment.
+pub(crate) const TEXT_CHARS_MAX: usize = 100_000;
+/// Tags of a run.
+pub(crate) const TAGS_MAX: usize = 1_000;
+/// Trajectories in one ZIP file.
+pub(crate) const ZIP_TRAJECTORIES_MAX: u64 = 100_000;
 /// Bytes of a JSON body.
 pub(crate) const JSON_BYTES_MAX: usize = 8 << 20;
 /// Requests worked on at a time; the next ones wait for their turn.

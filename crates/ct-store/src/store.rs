@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ct_model::{
-    LogRef, RunEdit, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument, TrajectoryId, TrajectoryPage,
-    TrajectoryQuery,
+    LogFormat, LogRef, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument,
+    TrajectoryId, TrajectoryPage, TrajectoryQuery,
 };
 use jiff::Timestamp;
 
@@ -105,6 +105,11 @@ impl Store {
         self.meta.list_runs(query)
     }
 
+    /// As [`Store::runs`], the headers as they are shown and the forms of the logs.
+    pub fn run_headers(&self, query: &RunQuery) -> Result<RunPage<(RunHeader, LogFormat)>> {
+        self.meta.list_run_headers(query)
+    }
+
     /// Everything about a run but its trajectories; of a deleted one too.
     pub fn run(&self, run: &RunId) -> Result<RunRecord> {
         self.meta.run(run)
@@ -137,6 +142,14 @@ impl Store {
     /// As [`Store::trajectories`], the ids alone.
     pub fn trajectory_ids(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryId>> {
         self.meta.list_trajectory_ids(query)
+    }
+
+    /// As [`Store::trajectories`], whole documents.
+    pub fn trajectory_documents(
+        &self,
+        query: &TrajectoryQuery,
+    ) -> Result<TrajectoryPage<TrajectoryDocument>> {
+        self.meta.list_documents(query)
     }
 
     /// Changes what users may change of a run. What the log says is kept beside it.

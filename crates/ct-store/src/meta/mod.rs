@@ -14,8 +14,8 @@ mod uploads;
 use std::ops::ControlFlow;
 
 use ct_model::{
-    LogHash, RunEdit, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument, TrajectoryId, TrajectoryPage,
-    TrajectoryQuery,
+    LogFormat, LogHash, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument,
+    TrajectoryId, TrajectoryPage, TrajectoryQuery,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -90,10 +90,14 @@ pub(crate) trait MetaStore: AccountStore + CommentStore + DatasetStore + UploadS
     ) -> Result<Vec<Candidate<TrajectoryId>>>;
     /// Lists runs.
     fn list_runs(&self, query: &RunQuery) -> Result<RunPage>;
+    /// As [`MetaStore::list_runs`], the headers as they are shown and the forms of the logs.
+    fn list_run_headers(&self, query: &RunQuery) -> Result<RunPage<(RunHeader, LogFormat)>>;
     /// Lists trajectories.
     fn list_trajectories(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage>;
     /// Lists ids of trajectories.
     fn list_trajectory_ids(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryId>>;
+    /// Lists whole documents.
+    fn list_documents(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryDocument>>;
     /// Everything about a run but its trajectories.
     fn run(&self, run: &RunId) -> Result<RunRecord>;
     /// One document.

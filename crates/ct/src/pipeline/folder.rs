@@ -13,15 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use ct_log::archive::EntryReader;
 use ct_log::json::Reader;
-use ct_log::source::{FileSource, Source};
-use ct_log::{Limits, Log, LogError, SampleEntry, StoredRange};
+use ct_log::source::FileSource;
+use ct_log::{Log, LogError, SampleEntry};
 use ct_model::convert::{
     HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order, run_id_of,
     sample_range,
 };
-use ct_model::{BundleFrame, LogHash, PriceTable, RunHeader, RunId, TrajectoryDocument, TrajectoryId};
+use ct_model::{
+    BundleFrame, LogHash, PriceTable, RunHeader, RunId, StoredLog, TrajectoryDocument, TrajectoryId,
+};
 use ct_store::Store;
 use serde_json::{Value, json};
 
@@ -124,13 +125,13 @@ pub(crate) fn download(
     let record = store.run(run)?;
     let writer = FolderWriter::new(folder, run, overwrite)?;
     let log_path = store.log_path(&record.log);
-    let logs = StoredLog::open(&log_path)?;
+    let logs = stored_log(&log_path)?;
     let count_of_run = record.header.trajectory_count.unwrap_or_default();
     let count = selection.trajectories.as_ref().map_or(count_of_run, |ids| ids.len() as u64);
     progress.items("writing", count);
     let sums = Mutex::new(Registration::default());
     let worked = each_document(store, run, selection, |document| {
-        let result = writer.bring(document, None, || logs.read(document).map(SampleJson::Stream));
+        let result = writer.bring(document, None, || sample_of(&logs, document));
         progress.advance(1);
         sums.lock().unwrap_or_else(PoisonError::into_inner).add(document, None);
         match result {
@@ -148,7 +149,8 @@ pub(crate) fn download(
         sums.into_inner().unwrap_or_else(PoisonError::into_inner).apply(&mut header);
         header.control_settings = settings;
     }
-    let log_part = LogPart::of(logs.log()?, &record.log.hash, &log_path, count_of_run)?;
+    let log = logs.log().map_err(|e| CliError::log(&log_path, &e))?;
+    let log_part = LogPart::of(log, &record.log.hash, &log_path, count_of_run)?;
     writer.finish(&header, &log_part)
 }
 
@@ -168,7 +170,7 @@ pub(crate) fn download_trajectories(
         let Some(run) = document.run_id.clone() else { continue };
         let log = match &logs {
             Some((of, log)) if *of == run => Arc::clone(log),
-            _ => Arc::new(StoredLog::open(&store.log_path(&store.run(&run)?.log))?),
+            _ => Arc::new(stored_log(&store.log_path(&store.run(&run)?.log))?),
         };
         logs = Some((run, Arc::clone(&log)));
         work.push((document, log));
@@ -178,7 +180,7 @@ pub(crate) fn download_trajectories(
         threads(),
         |index| {
             let (document, log) = &work[index];
-            writer.bring(document, None, || log.read(document).map(SampleJson::Stream))
+            writer.bring(document, None, || sample_of(log, document))
         },
         |_, result| {
             progress.advance(1);
@@ -236,68 +238,27 @@ fn each_document(
     first.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// A log in the store, to read samples of by the places their documents hold.
-struct StoredLog {
-    path: PathBuf,
-    source: Arc<dyn Source>,
-    limits: Limits,
-    /// Needed for samples that lie in many places only.
-    opened: std::sync::OnceLock<Log>,
+/// A log in the store, to read samples of.
+fn stored_log(path: &Path) -> Result<StoredLog, CliError> {
+    let source = FileSource::open(path).map_err(|e| {
+        CliError::data(format!("failed to open the stored log {}", path.display()))
+            .because(&e)
+            .hint("ct store check tells what the store lacks; making the log again heals it")
+    })?;
+    Ok(StoredLog::new(Arc::new(source)))
 }
 
-impl StoredLog {
-    fn open(path: &Path) -> Result<Self, CliError> {
-        let source = FileSource::open(path).map_err(|e| {
-            CliError::data(format!("failed to open the stored log {}", path.display()))
-                .because(&e)
-                .hint("ct store check tells what the store lacks; making the log again heals it")
-        })?;
-        Ok(Self {
-            path: path.to_owned(),
-            source: Arc::new(source),
-            limits: Limits::default(),
-            opened: std::sync::OnceLock::new(),
-        })
-    }
-
-    fn log(&self) -> Result<&Log, CliError> {
-        if let Some(log) = self.opened.get() {
-            return Ok(log);
-        }
-        let log = input::open(&self.path)?;
-        Ok(self.opened.get_or_init(|| log))
-    }
-
-    fn read(&self, document: &TrajectoryDocument) -> io::Result<Box<dyn Read>> {
-        match &document.eval_sample_range {
-            Some(range) => {
-                let stored = StoredRange {
-                    method: range.compression_method,
-                    start: range.compressed_start,
-                    compressed_size: range.compressed_size,
-                    uncompressed_size: range.uncompressed_size,
-                    crc32: range.crc32,
-                };
-                let reader = EntryReader::of_range(&self.source, &range.sample_path, &stored, &self.limits)
-                    .map_err(io::Error::other)?;
-                Ok(Box::new(reader))
-            }
-            None => {
-                let log = self.log().map_err(|e| io::Error::other(e.reason()))?;
-                let sample =
-                    log.sample(&document.eval_sample_id, document.epoch).map_err(io::Error::other)?;
-                Ok(Box::new(log.read_sample(sample).map_err(io::Error::other)?))
-            }
-        }
-    }
+/// A document's sample on its way into its file.
+fn sample_of(log: &StoredLog, document: &TrajectoryDocument) -> io::Result<SampleJson<'static>> {
+    Ok(SampleJson::Stream(log.read(document).map_err(io::Error::other)?))
 }
 
 /// The JSON of a trajectory's sample, from the stored log.
 pub(crate) fn read_sample(store: &Store, document: &TrajectoryDocument) -> Result<Box<dyn Read>, CliError> {
     let run =
         document.run_id.as_ref().ok_or_else(|| CliError::internal("a stored document without a run"))?;
-    let log = StoredLog::open(&store.log_path(&store.run(run)?.log))?;
-    log.read(document).map_err(|e| CliError::io("read a sample of", &log.path, &e))
+    let path = store.log_path(&store.run(run)?.log);
+    Ok(stored_log(&path)?.read(document).map_err(|e| CliError::log(&path, &e))?)
 }
 
 /// A sample's JSON on its way into a file.

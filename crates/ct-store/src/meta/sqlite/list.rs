@@ -6,16 +6,16 @@
 use std::cmp::Ordering;
 
 use ct_model::{
-    Cursor, RunPage, RunQuery, RunRow, RunSort, RunStatus, TrajectoryId, TrajectoryPage, TrajectoryQuery,
-    TrajectoryRow,
+    Cursor, LogFormat, RunHeader, RunPage, RunQuery, RunRow, RunSort, RunStatus, TrajectoryDocument,
+    TrajectoryId, TrajectoryPage, TrajectoryQuery, TrajectoryRow,
 };
 use jiff::Timestamp;
 use rusqlite::types::{ToSql, Value, ValueRef};
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::commit::value;
 use super::postings::{ANY, ERRORED, Facet, LIVE, SeqSet, load};
-use super::read::{run_id, trajectory_id};
+use super::read::{DOCUMENT, assemble_document, header, run_id, trajectory_id};
 use super::{DbError, datasets, from_json, labels, time, unsigned};
 use crate::error::StoreError;
 
@@ -291,7 +291,12 @@ fn walk_part(
     Ok(true)
 }
 
-pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<RunPage> {
+/// A page of runs, each read by its `seq`.
+fn page_of_runs<T>(
+    conn: &Connection,
+    query: &RunQuery,
+    mut item: impl FnMut(i64) -> Result<Option<T>>,
+) -> Result<RunPage<T>> {
     let (set, all) = matching_runs(conn, query)?;
     let mut window = Window::new(query.skip, query.limit);
     let column = match query.sort {
@@ -310,16 +315,28 @@ pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<RunPage> {
         Some(column) => walk(conn, query, column, &set, &mut window)?,
         None => {}
     }
+    let gone = || DbError::corrupt("the filter index", "it names a run that is not there");
+    let mut items = Vec::with_capacity(window.places.len());
+    for place in &window.places {
+        items.push(item(place.seq)?.ok_or_else(gone)?);
+    }
+    let next_cursor = window.end().map(|place| write_cursor(query, place));
+    Ok(RunPage { items, total_count: set.len(), next_cursor })
+}
+
+pub(super) fn run_headers(conn: &Connection, query: &RunQuery) -> Result<RunPage<(RunHeader, LogFormat)>> {
+    page_of_runs(conn, query, |seq| header(conn, seq))
+}
+
+pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<RunPage> {
     let mut find = conn.prepare_cached(
         "SELECT run_id, name, policy, task_set, status, created_us, tags, environments, main_tasks, side_tasks, \
              models, trajectory_count, counts, total_cost_usd, cost_incomplete, deleted_us FROM runs WHERE seq = ?",
     )?;
-    let mut items = Vec::with_capacity(window.places.len());
-    for place in &window.places {
-        let mut rows = find.query([place.seq])?;
-        let gone = || DbError::corrupt("the filter index", "it names a run that is not there");
-        let row = rows.next()?.ok_or_else(gone)?;
-        items.push(RunRow {
+    page_of_runs(conn, query, |seq| {
+        let mut rows = find.query([seq])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Ok(Some(RunRow {
             run_id: run_id(row.get(0)?)?,
             name: row.get(1)?,
             policy: row.get(2)?,
@@ -336,10 +353,8 @@ pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<RunPage> {
             total_cost_usd: row.get(13)?,
             cost_incomplete: row.get(14)?,
             deleted_at: row.get::<_, Option<i64>>(15)?.map(time).transpose()?,
-        });
-    }
-    let next_cursor = window.end().map(|place| write_cursor(query, place));
-    Ok(RunPage { items, total_count: set.len(), next_cursor })
+        }))
+    })
 }
 
 fn text(value: ValueRef<'_>) -> Result<&str> {
@@ -396,12 +411,12 @@ fn matching_trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<S
     Ok(set)
 }
 
-/// A page of trajectories, of which `sql` selects one column by `seq`.
+/// A page of trajectories, of which `sql` selects one row by `seq`.
 fn page<T>(
     conn: &Connection,
     query: &TrajectoryQuery,
     sql: &str,
-    item: impl Fn(&str) -> Result<T>,
+    item: impl Fn(&Row<'_>) -> Result<T>,
 ) -> Result<TrajectoryPage<T>> {
     let after = query.cursor.as_ref().map(|cursor| {
         let seq = cursor.as_str().strip_prefix("s-").and_then(|seq| i64::from_str_radix(seq, 16).ok());
@@ -415,15 +430,15 @@ fn page<T>(
     for place in &window.places {
         let mut rows = find.query([place.seq])?;
         let gone = || DbError::corrupt("the filter index", "it names a trajectory that is not there");
-        items.push(item(text(rows.next()?.ok_or_else(gone)?.get_ref(0)?)?)?);
+        items.push(item(rows.next()?.ok_or_else(gone)?)?);
     }
     let next_cursor = window.end().map(|place| Cursor::new(format!("s-{:x}", place.seq)));
     Ok(TrajectoryPage { items, total_count: set.len(), next_cursor })
 }
 
 pub(super) fn trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
-    page(conn, query, "SELECT summary FROM trajectories WHERE seq = ?", |text| {
-        from_json::<TrajectoryRow>("the summary of a trajectory", text)
+    page(conn, query, "SELECT summary FROM trajectories WHERE seq = ?", |row| {
+        from_json::<TrajectoryRow>("the summary of a trajectory", text(row.get_ref(0)?)?)
     })
 }
 
@@ -431,7 +446,15 @@ pub(super) fn trajectory_ids(
     conn: &Connection,
     query: &TrajectoryQuery,
 ) -> Result<TrajectoryPage<TrajectoryId>> {
-    page(conn, query, "SELECT trajectory_id FROM trajectories WHERE seq = ?", |text| {
-        trajectory_id(text.to_owned())
+    page(conn, query, "SELECT trajectory_id FROM trajectories WHERE seq = ?", |row| {
+        trajectory_id(row.get(0)?)
     })
+}
+
+pub(super) fn documents(
+    conn: &Connection,
+    query: &TrajectoryQuery,
+) -> Result<TrajectoryPage<TrajectoryDocument>> {
+    let sql = format!("{DOCUMENT} WHERE trajectories.seq = ?");
+    page(conn, query, &sql, assemble_document)
 }

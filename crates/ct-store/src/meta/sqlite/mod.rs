@@ -27,8 +27,8 @@ use std::time::Duration;
 use std::{fs, io, thread};
 
 use ct_model::{
-    LogHash, RunEdit, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument, TrajectoryId, TrajectoryPage,
-    TrajectoryQuery,
+    LogFormat, LogHash, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument,
+    TrajectoryId, TrajectoryPage, TrajectoryQuery,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -298,12 +298,20 @@ impl MetaStore for SqliteStore {
         self.read("list runs", |conn| list::runs(conn, query))
     }
 
+    fn list_run_headers(&self, query: &RunQuery) -> Result<RunPage<(RunHeader, LogFormat)>> {
+        self.read("list runs", |conn| list::run_headers(conn, query))
+    }
+
     fn list_trajectories(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
         self.read("list trajectories", |conn| list::trajectories(conn, query))
     }
 
     fn list_trajectory_ids(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryId>> {
         self.read("list trajectories", |conn| list::trajectory_ids(conn, query))
+    }
+
+    fn list_documents(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryDocument>> {
+        self.read("list documents", |conn| list::documents(conn, query))
     }
 
     fn run(&self, run: &RunId) -> Result<RunRecord> {

@@ -114,17 +114,35 @@ pub(super) fn trajectories_with_prefix(
     Ok(found)
 }
 
+/// A run's header as the log says and as it is shown, from its row of `runs` and `run_details`.
+fn headers(row: &Row<'_>) -> Result<(RunHeader, RunHeader)> {
+    let mut recorded: RunHeader = from_json("the header of a run", &get::<String>(row, "recorded")?)?;
+    recorded.run_id = Some(run_id(get(row, "run_id")?)?);
+    recorded.created_at = Some(time(get(row, "created_us")?)?.to_string());
+    recorded.created_by = get(row, "created_by")?;
+    let changed = from_json("the edits of a run", &get::<String>(row, "layer")?)?;
+    let shown = layer::apply(&changed, &recorded);
+    Ok((recorded, shown))
+}
+
+/// A run's header as it is shown, and the form of its log.
+pub(super) fn header(conn: &Connection, seq: i64) -> Result<Option<(RunHeader, LogFormat)>> {
+    let mut find = conn.prepare_cached(
+        "SELECT run_id, created_us, created_by, recorded, layer, log_hash, log_format \
+         FROM runs JOIN run_details ON run = seq WHERE seq = ?",
+    )?;
+    let mut rows = find.query([seq])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some((headers(row)?.1, log_key(row)?.format)))
+}
+
 pub(super) fn run(conn: &Connection, run: &RunId) -> Result<RunRecord> {
     let mut find =
         conn.prepare_cached("SELECT * FROM runs JOIN run_details ON run = seq WHERE run_id = ?")?;
     let mut rows = find.query([run.as_str()])?;
     let row = rows.next()?.ok_or_else(|| StoreError::run_not_found(run))?;
     let created_at = time(get(row, "created_us")?)?;
-    let mut recorded: RunHeader = from_json("the header of a run", &get::<String>(row, "recorded")?)?;
-    recorded.run_id = Some(run.clone());
-    recorded.created_at = Some(created_at.to_string());
-    recorded.created_by = get(row, "created_by")?;
-    let changed = from_json("the edits of a run", &get::<String>(row, "layer")?)?;
+    let (recorded, header) = headers(row)?;
     let deleted_at = get::<Option<i64>>(row, "deleted_us")?.map(time).transpose()?;
 
     let mut find = conn.prepare_cached("SELECT * FROM run_revisions WHERE run = ? ORDER BY revision")?;
@@ -139,7 +157,7 @@ pub(super) fn run(conn: &Connection, run: &RunId) -> Result<RunRecord> {
         });
     }
     Ok(RunRecord {
-        header: layer::apply(&changed, &recorded),
+        header,
         recorded,
         status: RunStatus::from_log(&get::<String>(row, "status")?),
         log: log_ref(row)?,
@@ -169,18 +187,22 @@ fn assemble(row: &Row<'_>, run: &RunId, of_run: &Map<String, Value>) -> Result<T
     Ok(document)
 }
 
-pub(super) fn document(conn: &Connection, trajectory: &TrajectoryId) -> Result<TrajectoryDocument> {
-    let mut find = conn.prepare_cached(
-        "SELECT trajectory_id, document, documents.eval_metadata, run_id, run_details.eval_metadata \
-         FROM trajectories JOIN documents ON trajectory = trajectories.seq JOIN runs ON runs.seq = trajectories.run \
-             JOIN run_details ON run_details.run = runs.seq WHERE trajectory_id = ?",
-    )?;
-    let mut rows = find.query([trajectory.as_str()])?;
-    let not_found = || StoreError::NotFound { what: format!("trajectory {trajectory}") };
-    let row = rows.next()?.ok_or_else(not_found)?;
+/// Selects what [`assemble_document`] needs.
+pub(super) const DOCUMENT: &str = "SELECT trajectory_id, document, documents.eval_metadata, run_id, run_details.eval_metadata \
+     FROM trajectories JOIN documents ON trajectory = trajectories.seq JOIN runs ON runs.seq = trajectories.run \
+         JOIN run_details ON run_details.run = runs.seq";
+
+pub(super) fn assemble_document(row: &Row<'_>) -> Result<TrajectoryDocument> {
     let of_run =
         from_json("the metadata of a run", row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?;
     assemble(row, &run_id(row.get(3)?)?, &of_run)
+}
+
+pub(super) fn document(conn: &Connection, trajectory: &TrajectoryId) -> Result<TrajectoryDocument> {
+    let mut find = conn.prepare_cached(&format!("{DOCUMENT} WHERE trajectory_id = ?"))?;
+    let mut rows = find.query([trajectory.as_str()])?;
+    let not_found = || StoreError::NotFound { what: format!("trajectory {trajectory}") };
+    assemble_document(rows.next()?.ok_or_else(not_found)?)
 }
 
 pub(super) fn documents(
