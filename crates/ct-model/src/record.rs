@@ -70,6 +70,7 @@ impl From<LogHash> for String {
 /// The form of a log, which is also the ending of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum LogFormat {
     /// A ZIP archive.
     Eval,
@@ -89,8 +90,10 @@ impl LogFormat {
 
 /// Names an original log by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogRef {
     /// SHA-256 of its bytes.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub hash: LogHash,
     /// Its length.
     pub size_bytes: u64,
@@ -145,6 +148,7 @@ fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Option<String>>
 
 /// How often a kind of task ended how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskCounts {
     /// Done.
     pub pass: u64,
@@ -171,6 +175,7 @@ impl TaskCounts {
 
 /// How the trajectories of a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OutcomeCounts {
     /// Main tasks.
     pub main: TaskCounts,
@@ -182,6 +187,7 @@ pub struct OutcomeCounts {
 
 /// The first few of the different values of a field, sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Values {
     /// At most [`Values::LISTED_MAX`] of them.
     pub listed: Vec<String>,
@@ -203,8 +209,10 @@ impl From<&BTreeSet<String>> for Values {
 
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunRow {
     /// Its id.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub run_id: RunId,
     /// Shown name.
     pub name: String,
@@ -215,6 +223,7 @@ pub struct RunRow {
     /// How the log ended.
     pub status: RunStatus,
     /// When the run was registered here.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     /// Tags.
     pub tags: Vec<String>,
@@ -235,6 +244,7 @@ pub struct RunRow {
     /// Something could not be priced.
     pub cost_incomplete: bool,
     /// When it was deleted.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub deleted_at: Option<Timestamp>,
 }
 
@@ -251,19 +261,23 @@ pub struct RunPage<T = RunRow> {
 
 /// A log that a run had before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Revision {
     /// From 1.
     pub revision: u64,
     /// The log.
     pub log: LogRef,
     /// When it became the run's log.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub made_at: Timestamp,
     /// When another took its place.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub replaced_at: Timestamp,
 }
 
 /// Everything about a run but its trajectories.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunRecord {
     /// The header as it is shown: what the log says, with what users changed.
     pub header: RunHeader,
@@ -288,8 +302,10 @@ pub struct RunRecord {
     /// What was lost in reading the log.
     pub defects: Vec<String>,
     /// When the run was registered here.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     /// When it was deleted.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub deleted_at: Option<Timestamp>,
     /// Goes up with every change, for [`RunEdit::if_version`].
     pub version: u64,
@@ -298,8 +314,11 @@ pub struct RunRecord {
 /// A trajectory in a list: the summary row of the wire contract, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are those of the trajectory document and of the wire contract")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TrajectoryRow {
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub trajectory_id: TrajectoryId,
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub run_id: RunId,
     pub eval_sample_id: String,
     pub epoch: u64,

@@ -10,6 +10,7 @@ use crate::RunId;
 /// What made the run's log: one policy, or an honest and an attacking one side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Producer {
     /// One policy.
     Eval,
@@ -19,6 +20,7 @@ pub enum Producer {
 
 /// A comment on a run. Who and when are the store's, not the client's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Comment {
     /// Unique within the run.
     pub id: String,
@@ -26,14 +28,17 @@ pub struct Comment {
     pub text: String,
     /// Everything else the writer recorded (created, edited, deleted, author).
     #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, serde_json::Value>))]
     pub extra: Map<String, Value>,
 }
 
 /// A run header, in the shape of the wire contract. Amounts are US dollars, times ISO 8601.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunHeader {
     /// The run's id; absent until it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub run_id: Option<RunId>,
     /// Shown name.
     pub name: String,
@@ -69,6 +74,7 @@ pub struct RunHeader {
     pub metrics: BTreeMap<String, BTreeMap<String, Option<f64>>>,
     /// `eval.metadata` less what has a field of its own.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, serde_json::Value>))]
     pub metadata: Map<String, Value>,
     /// Tags, in order, without repetition.
     #[serde(default)]

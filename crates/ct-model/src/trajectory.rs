@@ -185,6 +185,7 @@ pub struct ActionSummary {
 
 /// Why a sample has no regular end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleError {
     /// The message as recorded.
     pub message: String,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ct_store::{Store, StoreError};
 
 use crate::error::ApiError;
-use crate::paging::Walks;
 use crate::signing::Signer;
+use crate::walks::Walks;
 
 /// Who may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -57,6 +57,11 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, sentence)
     }
 
+    /// 500, for something stored that is not what it was.
+    pub(crate) fn damaged(sentence: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, sentence)
+    }
+
     /// Says when to try again.
     pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_seconds = Some(seconds);
@@ -65,16 +70,21 @@ impl ApiError {
 
     /// 500, for what should not happen: the cause is logged and not told.
     pub(crate) fn internal(cause: &dyn std::error::Error) -> Self {
-        let mut causes = cause.to_string();
-        let mut next = cause.source();
-        while let Some(source) = next {
-            causes.push_str(": ");
-            causes.push_str(&source.to_string());
-            next = source.source();
-        }
-        tracing::error!(cause = causes, "a request failed");
+        tracing::error!(cause = causes(cause), "a request failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the server failed; its log says why")
     }
+}
+
+/// An error with what caused it, in one line for the server's log.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut causes = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        causes.push_str(": ");
+        causes.push_str(&source.to_string());
+        next = source.source();
+    }
+    causes
 }
 
 impl From<StoreError> for ApiError {

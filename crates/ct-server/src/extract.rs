@@ -1,5 +1,9 @@
 //! What handlers take from a request, with errors in the envelope of the contract.
 
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::str::FromStr;
+
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -16,6 +20,93 @@ pub(crate) struct Body<T>(pub(crate) T);
 
 /// The query, each field a parameter.
 pub(crate) struct Params<T>(pub(crate) T);
+
+/// The query of an address whose parameters can be repeated, or hold several values between commas. Names that nobody
+/// takes are ignored, as other servers of the protocol do, and lists say so.
+#[derive(Debug, Default)]
+pub(crate) struct Filters {
+    pairs: Vec<(String, String)>,
+}
+
+impl Filters {
+    pub(crate) fn parse(query: &str) -> Self {
+        let pairs = url::form_urlencoded::parse(query.as_bytes());
+        Self { pairs: pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect() }
+    }
+
+    /// A text; the last one when there are several. An empty one counts as none.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        self.take(name).pop()
+    }
+
+    /// Texts, from repeated parameters and between commas.
+    pub(crate) fn texts(&mut self, name: &str) -> Vec<String> {
+        let values = self.take(name);
+        let parts = values.iter().flat_map(|value| value.split(','));
+        parts.map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Something that is written as one word, such as a number or a time.
+    pub(crate) fn value<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, ApiError> {
+        self.text(name).map(|text| parsed(name, &text)).transpose()
+    }
+
+    /// As [`Self::texts`], of words.
+    pub(crate) fn values<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Vec<T>, ApiError> {
+        self.texts(name).iter().map(|text| parsed(name, text)).collect()
+    }
+
+    /// `true` or `false`, `1` or `0`.
+    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+        match self.text(name).as_deref().map(str::to_ascii_lowercase).as_deref() {
+            None => Ok(None),
+            Some("true" | "1") => Ok(Some(true)),
+            Some("false" | "0") => Ok(Some(false)),
+            Some(other) => Err(refused(name, other, "it is true or false")),
+        }
+    }
+
+    /// Says which parameters were not taken, those of [`crate::paging::Paging`] aside.
+    pub(crate) fn ignored(self) -> Vec<String> {
+        let paging = ["page", "page_size", "limit", "cursor"];
+        let mut names: Vec<String> = self
+            .pairs
+            .into_iter()
+            .filter(|(name, _)| !paging.contains(&name.as_str()))
+            .map(|(name, _)| shown(&name))
+            .collect();
+        names.sort();
+        names.dedup();
+        names.iter().map(|name| format!("there is no parameter {name} here: it was ignored")).collect()
+    }
+
+    fn take(&mut self, name: &str) -> Vec<String> {
+        let (taken, left) = std::mem::take(&mut self.pairs).into_iter().partition(|(key, _)| key == name);
+        self.pairs = left;
+        let taken: Vec<(String, String)> = taken;
+        taken.into_iter().map(|(_, value)| value).filter(|value| !value.is_empty()).collect()
+    }
+}
+
+fn parsed<T: FromStr<Err: Display>>(name: &str, text: &str) -> Result<T, ApiError> {
+    text.parse().map_err(|error: T::Err| refused(name, text, &error.to_string()))
+}
+
+fn refused(name: &str, text: &str, why: &str) -> ApiError {
+    ApiError::invalid(format!("the parameter {name} cannot be {}: {why}", shown(text)))
+}
+
+fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(80).collect::<String>())
+}
+
+impl FromRequestParts<App> for Filters {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        Ok(Self::parse(parts.uri.query().unwrap_or_default()))
+    }
+}
 
 /// Where a request comes from, for the record.
 pub(crate) struct Origin(pub(crate) String);
@@ -71,4 +162,23 @@ fn last_cause(error: &dyn std::error::Error) -> String {
         last = source;
     }
     last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_repeated_or_listed_and_what_is_left_is_told() {
+        let mut params =
+            Filters::parse("a=1%2C2&a=3&a=&b=&c=x+y&flag=TRUE&n=7&n=8&odd%0A=1&odd%0A=2&bad=x&no=maybe");
+        assert_eq!(params.texts("a"), ["1", "2", "3"]);
+        assert_eq!(params.text("b"), None);
+        assert_eq!(params.text("c").as_deref(), Some("x y"));
+        assert_eq!(params.flag("flag").unwrap(), Some(true));
+        assert_eq!(params.value::<u64>("n").unwrap(), Some(8));
+        assert_eq!(params.value::<u64>("absent").unwrap(), None);
+        assert!(params.value::<u64>("bad").is_err() && params.flag("no").is_err());
+        assert_eq!(params.ignored(), [r#"there is no parameter "odd\n" here: it was ignored"#]);
+    }
 }

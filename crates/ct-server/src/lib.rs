@@ -15,7 +15,9 @@ mod paging;
 mod routes;
 mod sample;
 mod serve;
+mod shown;
 mod signing;
+mod walks;
 
 pub use app::{Mode, ServerConfig};
 pub use routes::openapi;

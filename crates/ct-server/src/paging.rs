@@ -34,6 +34,8 @@ pub(crate) struct Window {
     pub(crate) page_size: u64,
     pub(crate) skip: u64,
     pub(crate) cursor: Option<Cursor>,
+    /// What was not done as asked.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Paging {
@@ -44,10 +46,13 @@ impl Paging {
                 return Err(ApiError::invalid(format!("{name} is at least 1")));
             }
         }
-        let page_size = self.page_size.or(self.limit).unwrap_or(limits::PAGE_SIZE_DEFAULT).min(size_max);
+        let asked = self.page_size.or(self.limit).unwrap_or(limits::PAGE_SIZE_DEFAULT.min(size_max));
+        let page_size = asked.min(size_max);
+        let capped = format!("a page of this list has at most {size_max} items");
+        let warnings = if asked > size_max { vec![capped] } else { Vec::new() };
         let page = self.page.unwrap_or(1);
         let skip = if self.cursor.is_some() { 0 } else { (page - 1).saturating_mul(page_size) };
-        Ok(Window { page, page_size, skip, cursor: self.cursor })
+        Ok(Window { page, page_size, skip, cursor: self.cursor, warnings })
     }
 }
 
@@ -64,11 +69,21 @@ pub(crate) struct Page<T> {
     /// For the next page; null on the last.
     #[schema(value_type = Option<String>)]
     pub(crate) next_cursor: Option<Cursor>,
+    /// What was not done as it was asked for, such as a page size beyond the maximum. Absent: nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
 }
 
 impl<T> Page<T> {
     pub(crate) fn new(window: &Window, items: Vec<T>, total_count: u64, next_cursor: Option<Cursor>) -> Self {
-        Self { items, total_count, page: window.page, page_size: window.page_size, next_cursor }
+        Self {
+            items,
+            total_count,
+            page: if window.cursor.is_some() { 1 } else { window.page },
+            page_size: window.page_size,
+            next_cursor,
+            warnings: window.warnings.clone(),
+        }
     }
 }
 
@@ -93,6 +108,15 @@ mod tests {
         for bad in [(Some(0), None, None), (None, Some(0), None), (None, None, Some(0))] {
             assert!(window(bad.0, bad.1, bad.2).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_page_that_is_too_large_is_told() {
+        let window = |page_size| Paging { page_size, ..Paging::default() }.window(20).unwrap();
+        assert_eq!((window(Some(21)).page_size, window(Some(21)).warnings.len()), (20, 1));
+        assert_eq!((window(Some(20)).page_size, window(Some(20)).warnings.len()), (20, 0));
+        // The default is within every maximum.
+        assert_eq!((window(None).page_size, window(None).warnings.len()), (20, 0));
     }
 
     #[test]

@@ -5,9 +5,7 @@
 //! all is an error like any other. A sample whose end turns out to be wrong breaks the connection off: the client sees
 //! a body that is too short.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -21,7 +19,7 @@ use futures_util::stream;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::{address, limits};
+use crate::{limits, shown};
 
 /// A trajectory with the run that it belongs to.
 pub(crate) struct Found {
@@ -44,7 +42,7 @@ impl Found {
     /// What goes around the sample. Who and when are the server's to say.
     pub(crate) fn frame(&mut self, app: &App) -> Result<BundleFrame, ApiError> {
         let document = &mut self.document;
-        address::complete_document(app, document, self.run.log.format);
+        shown::complete_document(app, document, self.run.log.format);
         document.extra.insert("created_by".to_owned(), self.run.header.created_by.clone().into());
         document.extra.insert("created_at".to_owned(), self.run.created_at.to_string().into());
         Ok(BundleFrame::new(document))
@@ -54,22 +52,19 @@ impl Found {
 /// A log in the data folder.
 pub(crate) fn open_log(app: &App, log: &LogRef) -> Result<StoredLog, ApiError> {
     let path = app.store.log_path(log);
-    let source = open(&path).map_err(|error| {
+    let source = FileSource::open(&path).map_err(|error| {
         tracing::error!(path = %path.display(), %error, "a stored log cannot be opened");
         ApiError::damaged("the stored log of the run cannot be read; `ct store check` tells more")
     })?;
     Ok(StoredLog::new(Arc::new(source)))
 }
 
-fn open(path: &Path) -> io::Result<FileSource> {
-    File::open(path)?;
-    FileSource::open(path)
-}
-
 /// A sample that cannot be read.
 pub(crate) fn unreadable(id: &TrajectoryId, error: &LogError) -> ApiError {
     tracing::error!(trajectory = %id, error = %crate::error::causes(error), "a stored sample cannot be read");
-    ApiError::damaged(format!("the stored sample of trajectory {id} cannot be read; `ct store check` tells more"))
+    ApiError::damaged(format!(
+        "the stored sample of trajectory {id} cannot be read; `ct store check` tells more"
+    ))
 }
 
 /// The answer with a trajectory's metadata and sample.

@@ -1,4 +1,6 @@
-//! How logs are called on the wire: `s3://<bucket>/<key>`, and the signed address where one can be fetched.
+//! What the server fills in when it shows a run or a trajectory: how logs are called on the wire, `s3://<bucket>/<key>`, and the signed address where one can be fetched.
+
+use std::collections::HashMap;
 
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, LOCATION};
@@ -7,10 +9,12 @@ use ct_model::{LogFormat, RunHeader, RunId, RunRecord, TrajectoryDocument};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::app::App;
+use crate::error::ApiError;
 use crate::limits;
 
 /// What stays as it is in the last part of a trajectory's log address.
-const SAMPLE_ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
+const SAMPLE_ID: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
 
 /// The key of a run's log.
 pub(crate) fn log_key(run: &RunId, format: LogFormat) -> String {
@@ -39,11 +43,10 @@ pub(crate) fn complete_document(app: &App, document: &mut TrajectoryDocument, fo
 
 /// Where the whole log of a run can be fetched without a token, for a short time.
 pub(crate) fn signed_log(app: &App, run: &RunRecord) -> String {
-    let key = run
-        .header
-        .run_id
-        .as_ref()
-        .map_or_else(|| format!("{}.{}", run.log.hash, run.log.format.as_str()), |id| log_key(id, run.log.format));
+    let key = run.header.run_id.as_ref().map_or_else(
+        || format!("{}.{}", run.log.hash, run.log.format.as_str()),
+        |id| log_key(id, run.log.format),
+    );
     let signature = app.signer.sign("GET", &key, None, limits::SIGNED_FOR);
     let base = app.config.public_url.as_deref().unwrap_or_default();
     format!("{base}/objects/{}/{key}?{signature}", app.config.bucket)
@@ -51,5 +54,22 @@ pub(crate) fn signed_log(app: &App, run: &RunRecord) -> String {
 
 /// 302 Found, which axum's own redirects are not.
 pub(crate) fn redirect(location: &str) -> Response {
-    (StatusCode::FOUND, [(LOCATION, location.to_owned()), (CACHE_CONTROL, "no-store".to_owned())]).into_response()
+    (StatusCode::FOUND, [(LOCATION, location.to_owned()), (CACHE_CONTROL, "no-store".to_owned())])
+        .into_response()
+}
+
+/// The forms of the logs of documents, each run looked up once.
+#[derive(Default)]
+pub(crate) struct Formats(HashMap<RunId, LogFormat>);
+
+impl Formats {
+    pub(crate) fn of(&mut self, app: &App, document: &TrajectoryDocument) -> Result<LogFormat, ApiError> {
+        let Some(run) = &document.run_id else { return Ok(LogFormat::Eval) };
+        if let Some(format) = self.0.get(run) {
+            return Ok(*format);
+        }
+        let format = app.store.run(run)?.log.format;
+        self.0.insert(run.clone(), format);
+        Ok(format)
+    }
 }

@@ -5,6 +5,7 @@ mod eval_logs;
 mod health;
 mod objects;
 mod runs;
+mod trajectories;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -29,6 +30,7 @@ fn api() -> OpenApiRouter<App> {
         .merge(runs::routes())
         .merge(eval_logs::routes())
         .merge(objects::routes())
+        .merge(trajectories::routes())
 }
 
 /// The OpenAPI document.

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use ct_model::{RunEdit, RunId, RunQuery, RunRecord};
+use ct_model::{Comment, RunEdit, RunHeader, RunId, RunQuery, RunRecord, RunRow};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -15,9 +15,10 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::auth::{Reader, Writer};
 use crate::error::{ApiError, ErrorEnvelope};
-use crate::extract::{JsonBody, Params};
-use crate::paging::{Page, PageParams, Part, Walker, Wanted, page};
-use crate::{address, limits};
+use crate::extract::{Body, Filters, Params};
+use crate::paging::{Page, Paging};
+use crate::walks::{Part, Walker, page};
+use crate::{limits, shown};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -26,6 +27,24 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(get_run, edit, delete))
         .routes(routes!(restore))
         .routes(routes!(eval))
+}
+
+/// A run in a list.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what list answers")]
+enum RunItem {
+    Header(RunHeader),
+    Row(RunRow),
+}
+
+/// A run by itself.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what get_run answers")]
+enum RunBody {
+    Header(RunHeader),
+    Record(RunRecord),
 }
 
 /// Which runs.
@@ -77,7 +96,7 @@ struct RunFilters {
     descending: Option<bool>,
 }
 
-fn query(params: &mut Params) -> Result<RunQuery, ApiError> {
+fn query(params: &mut Filters) -> Result<RunQuery, ApiError> {
     let mut tags = params.texts("tags_include");
     tags.extend(params.texts("tags"));
     Ok(RunQuery {
@@ -103,23 +122,28 @@ fn query(params: &mut Params) -> Result<RunQuery, ApiError> {
 }
 
 /// Runs, newest first.
-#[utoipa::path(get, path = "/api/runs", tag = "runs", params(PageParams, RunFilters), responses(
-    (status = 200, description = "Headers of runs; rows with `view=row`.", body = Page<Object>),
+#[utoipa::path(get, path = "/api/runs", tag = "runs", params(Paging, RunFilters), responses(
+    (status = 200, description = "Headers of runs; rows with `view=row`.", body = Page<RunItem>),
     (status = 400, description = "A parameter cannot be understood.", body = ErrorEnvelope),
     (status = 401, description = "A token is needed.", body = ErrorEnvelope)))]
-async fn list(State(app): State<App>, walker: Walker, mut params: Params) -> Result<Response, ApiError> {
-    let wanted = Wanted::take(&mut params, limits::PAGE_SIZE_MAX)?;
+async fn list(
+    State(app): State<App>,
+    walker: Walker,
+    Params(paging): Params<Paging>,
+    mut params: Filters,
+) -> Result<Response, ApiError> {
+    let mut window = paging.window(limits::PAGE_SIZE_MAX)?;
     let query = query(&mut params)?;
     let rows = match params.text("view").as_deref() {
         None | Some("header") => false,
         Some("row") => true,
         Some(_) => return Err(ApiError::invalid("the parameter view is header or row")),
     };
-    let wanted = wanted.without(params);
+    window.warnings.extend(params.ignored());
     app.blocking(move |app| {
         let part = |cursor, skip, limit| RunQuery { cursor, skip, limit: Some(limit), ..query.clone() };
         if rows {
-            let page = page(app, &walker, &("rows", &query), wanted, |slice| {
+            let page = page(app, &walker, &("rows", &query), &window, |slice| {
                 let found = app.store.runs(&part(slice.cursor, slice.skip, slice.limit))?;
                 Ok(Part {
                     items: found.items,
@@ -129,10 +153,10 @@ async fn list(State(app): State<App>, walker: Walker, mut params: Params) -> Res
             })?;
             return Ok(Json(page).into_response());
         }
-        let page = page(app, &walker, &("headers", &query), wanted, |slice| {
+        let page = page(app, &walker, &("headers", &query), &window, |slice| {
             let found = app.store.run_headers(&part(slice.cursor, slice.skip, slice.limit))?;
             let headers = found.items.into_iter().map(|(mut header, format)| {
-                address::complete_header(app, &mut header, format);
+                shown::complete_header(app, &mut header, format);
                 header
             });
             Ok(Part {
@@ -157,7 +181,7 @@ fn record(app: &App, run: &RunId, with_deleted: bool) -> Result<RunRecord, ApiEr
     if record.deleted_at.is_some() && !with_deleted {
         return Err(ApiError::not_found(format!("run {run} was not found")));
     }
-    address::complete_header(app, &mut record.header, record.log.format);
+    shown::complete_header(app, &mut record.header, record.log.format);
     Ok(record)
 }
 
@@ -183,7 +207,8 @@ struct RunView {
 
 /// One run's header.
 #[utoipa::path(get, path = "/api/runs/{id}", tag = "runs", params(("id" = String, Path), RunView), responses(
-    (status = 200, description = "The header, bare; the record with `view=record`. `ETag` is the run's version."),
+    (status = 200, description = "The header, bare; the record with `view=record`. `ETag` is the run's version.",
+        body = RunBody),
     (status = 400, description = "A parameter cannot be understood.", body = ErrorEnvelope),
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
     (status = 404, description = "There is no such run.", body = ErrorEnvelope)))]
@@ -191,7 +216,7 @@ async fn get_run(
     State(app): State<App>,
     _: Reader,
     Path(id): Path<String>,
-    mut params: Params,
+    mut params: Filters,
 ) -> Result<Response, ApiError> {
     let run = run_id(&id)?;
     let with_deleted = params.flag("include_deleted")?.unwrap_or(false);
@@ -224,8 +249,7 @@ fn run_edit(patch: Map<String, Value>) -> Result<RunEdit, ApiError> {
             "comments" => {
                 let comments = if value.is_null() { Value::Array(Vec::new()) } else { value };
                 let comments = serde_json::from_value(comments);
-                let comments =
-                    comments.map_err(|error| ApiError::invalid(format!("comments: {error}")))?;
+                let comments = comments.map_err(|error| ApiError::invalid(format!("comments: {error}")))?;
                 edit.comments = Some(comments);
             }
             other => {
@@ -268,12 +292,11 @@ fn tags(value: Value) -> Result<Vec<String>, ApiError> {
 /// What a merge-patch of a run can hold. What is absent stays as it is; null clears.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes what run_edit reads")]
-#[schema(additional_properties = false)]
 struct RunPatch {
     #[schema(max_length = 1000)]
     name: Option<String>,
     tags: Option<Vec<String>>,
-    comments: Option<Vec<Object>>,
+    comments: Option<Vec<Comment>>,
     #[schema(max_length = 1000)]
     policy: Option<String>,
     #[schema(max_length = 1000)]
@@ -287,7 +310,7 @@ struct RunPatch {
 /// With `If-Match` of an `ETag` that a read gave, only when nobody else changed it meanwhile.
 #[utoipa::path(patch, path = "/api/runs/{id}", tag = "runs", params(("id" = String, Path)),
     request_body = RunPatch, responses(
-    (status = 200, description = "The whole header as it is now."),
+    (status = 200, description = "The whole header as it is now.", body = RunHeader),
     (status = 400, description = "Something else than name, tags, comments, policy, dataset, description, or a value \
         that these cannot have.", body = ErrorEnvelope),
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
@@ -299,7 +322,7 @@ async fn edit(
     Writer(caller): Writer,
     Path(id): Path<String>,
     headers: HeaderMap,
-    JsonBody(patch): JsonBody<Map<String, Value>>,
+    Body(patch): Body<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
     let run = run_id(&id)?;
     let mut edit = run_edit(patch)?;
@@ -382,7 +405,7 @@ struct Resolved {
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
     (status = 404, description = "No run begins like this.", body = ErrorEnvelope),
     (status = 409, description = "Several do, and are listed; or the one that does is deleted.", body = ErrorEnvelope)))]
-async fn resolve(State(app): State<App>, _: Reader, mut params: Params) -> Result<Json<Resolved>, ApiError> {
+async fn resolve(State(app): State<App>, _: Reader, mut params: Filters) -> Result<Json<Resolved>, ApiError> {
     let prefix = params.text("prefix").ok_or_else(|| ApiError::invalid("the parameter prefix is missing"))?;
     let with_deleted = params.flag("include_deleted")?.unwrap_or(false);
     app.blocking(move |app| {
@@ -405,7 +428,7 @@ async fn eval(State(app): State<App>, _: Reader, Path(id): Path<String>) -> Resu
     let run = run_id(&id)?;
     app.blocking(move |app| {
         let record = record(app, &run, false)?;
-        Ok(address::redirect(&address::signed_log(app, &record)))
+        Ok(shown::redirect(&shown::signed_log(app, &record)))
     })
     .await
 }

@@ -1,0 +1,255 @@
+//! `/api/trajectories`: rows, ids and documents of trajectories, and their samples.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use ct_model::{Outcome, TrajectoryDocument, TrajectoryId, TrajectoryPage, TrajectoryQuery, TrajectoryRow};
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::auth::Reader;
+use crate::error::{ApiError, ErrorEnvelope};
+use crate::extract::{Filters, Params};
+use crate::paging::{Page, Paging};
+use crate::walks::{Part, Walker, page};
+use crate::{limits, sample, shown};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(resolve))
+        .routes(routes!(get_trajectory))
+        .routes(routes!(eval))
+}
+
+/// A trajectory in a list.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what list answers")]
+enum TrajectoryItem {
+    Row(TrajectoryRow),
+    Id(String),
+    Document(serde_json::Value),
+}
+
+/// Which trajectories, and how much of them.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what query and list read")]
+struct TrajectoryFilters {
+    /// Items are ids; a page holds up to 10,000 of them.
+    ids_only: Option<bool>,
+    /// Items are whole stored documents; a page holds up to 200 of them.
+    documents: Option<bool>,
+    /// Of this run.
+    run_id: Option<String>,
+    /// Environment, any of those between commas; a whole value or its last path segment.
+    environment: Option<String>,
+    /// Main task, any of.
+    main_task: Option<String>,
+    /// Side task, any of.
+    side_task: Option<String>,
+    /// Tags that the trajectory or its run carries, all of them.
+    tag: Option<String>,
+    /// As `tag`.
+    tags: Option<String>,
+    /// The dataset label of its run, or one of its own, any of.
+    dataset: Option<String>,
+    /// Items of this versioned dataset, or of the runs in it.
+    versioned_dataset: Option<String>,
+    /// Of this version of it; the newest when absent.
+    #[param(minimum = 1)]
+    versioned_dataset_version: Option<u64>,
+    /// Outcome of the main task, any of `pass`, `fail`, `unscored`.
+    main_task_outcome: Option<String>,
+    /// As `main_task_outcome`.
+    main_outcome: Option<String>,
+    /// Outcome of the side task, any of; a trajectory without a side task has none.
+    side_task_outcome: Option<String>,
+    /// As `side_task_outcome`.
+    side_outcome: Option<String>,
+    /// Only those that ended with an error, or only those that did not.
+    errored: Option<bool>,
+    /// Trajectories of deleted runs too.
+    include_deleted: Option<bool>,
+}
+
+/// Reads the filters. None: the run cannot be one, so nothing is found.
+fn query(params: &mut Filters) -> Result<Option<TrajectoryQuery>, ApiError> {
+    let both = |params: &mut Filters, a: &str, b: &str| {
+        let mut values: Vec<Outcome> = params.values(a)?;
+        values.extend(params.values::<Outcome>(b)?);
+        Ok::<_, ApiError>(values)
+    };
+    let mut tags = params.texts("tag");
+    tags.extend(params.texts("tags"));
+    let run = params.text("run_id");
+    let run_id = run.as_deref().and_then(|id| id.parse().ok());
+    let query = TrajectoryQuery {
+        environment: params.texts("environment"),
+        main_task: params.texts("main_task"),
+        side_task: params.texts("side_task"),
+        tags,
+        dataset: params.texts("dataset"),
+        versioned_dataset: params.value("versioned_dataset")?,
+        versioned_dataset_version: params.value("versioned_dataset_version")?,
+        main_outcome: both(params, "main_task_outcome", "main_outcome")?,
+        side_outcome: both(params, "side_task_outcome", "side_outcome")?,
+        errored: params.flag("errored")?,
+        include_deleted: params.flag("include_deleted")?.unwrap_or(false),
+        run_id,
+        ..TrajectoryQuery::default()
+    };
+    Ok((run.is_none() || query.run_id.is_some()).then_some(query))
+}
+
+/// Trajectories, those of newer runs first.
+#[utoipa::path(get, path = "/api/trajectories", tag = "trajectories", params(Paging, TrajectoryFilters), responses(
+    (status = 200, description = "Rows; ids with `ids_only`, documents with `documents`.", body = Page<TrajectoryItem>),
+    (status = 400, description = "A parameter cannot be understood.", body = ErrorEnvelope),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 404, description = "There is no such versioned dataset.", body = ErrorEnvelope)))]
+async fn list(
+    State(app): State<App>,
+    walker: Walker,
+    Params(paging): Params<Paging>,
+    mut params: Filters,
+) -> Result<Response, ApiError> {
+    let what = match (params.flag("ids_only")?, params.flag("documents")?) {
+        (Some(true), Some(true)) => {
+            return Err(ApiError::invalid("items are either ids or documents, not both"));
+        }
+        (Some(true), _) => What::Ids,
+        (_, Some(true)) => What::Documents,
+        _ => What::Rows,
+    };
+    let mut window = paging.window(match what {
+        What::Rows => limits::PAGE_SIZE_MAX,
+        What::Ids => limits::IDS_PAGE_SIZE_MAX,
+        What::Documents => limits::DOCUMENTS_PAGE_SIZE_MAX,
+    })?;
+    let query = query(&mut params)?;
+    window.warnings.extend(params.ignored());
+    let Some(query) = query else {
+        return Ok(Json(Page::<TrajectoryRow>::new(&window, Vec::new(), 0, None)).into_response());
+    };
+    app.blocking(move |app| {
+        let key = (what, &query);
+        let part =
+            |cursor, skip, limit| TrajectoryQuery { cursor, skip, limit: Some(limit), ..query.clone() };
+        match what {
+            What::Rows => Ok(Json(page(app, &walker, &key, &window, |slice| {
+                Ok(app.store.trajectories(&part(slice.cursor, slice.skip, slice.limit))?.into())
+            })?)
+            .into_response()),
+            What::Ids => Ok(Json(page(app, &walker, &key, &window, |slice| {
+                Ok(app.store.trajectory_ids(&part(slice.cursor, slice.skip, slice.limit))?.into())
+            })?)
+            .into_response()),
+            What::Documents => Ok(Json(page(app, &walker, &key, &window, |slice| {
+                let query = part(slice.cursor, slice.skip, slice.limit);
+                let mut found: Part<TrajectoryDocument> = app.store.trajectory_documents(&query)?.into();
+                let mut formats = shown::Formats::default();
+                for document in &mut found.items {
+                    let format = formats.of(app, document)?;
+                    shown::complete_document(app, document, format);
+                }
+                Ok(found)
+            })?)
+            .into_response()),
+        }
+    })
+    .await
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+enum What {
+    Rows,
+    Ids,
+    Documents,
+}
+
+impl<T> From<TrajectoryPage<T>> for Part<T> {
+    fn from(page: TrajectoryPage<T>) -> Self {
+        Self { items: page.items, total_count: page.total_count, next_cursor: page.next_cursor }
+    }
+}
+
+/// Reads an id; what cannot be one is not found.
+pub(super) fn trajectory_id(text: &str) -> Result<TrajectoryId, ApiError> {
+    TrajectoryId::new(text).map_err(|_| ApiError::not_found(format!("trajectory {text:.80} was not found")))
+}
+
+/// One trajectory: its metadata, and its sample as Inspect recorded it.
+///
+/// The sample is the very JSON of the log: numbers of any size, `NaN` and unknown fields are as they were written. What a
+/// log pools or keeps as attachments is not put back into its place. A sample that turns out to be damaged on the way
+/// breaks the connection off.
+#[utoipa::path(get, path = "/api/trajectories/{id}", tag = "trajectories", params(("id" = String, Path)), responses(
+    (status = 200, description = "`{\"metadata\": …, \"sample\": …}`", body = Bundle),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 404, description = "There is no such trajectory.", body = ErrorEnvelope),
+    (status = 500, description = "The stored sample is damaged.", body = ErrorEnvelope)))]
+async fn get_trajectory(
+    State(app): State<App>,
+    _: Reader,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    sample::respond(&app, trajectory_id(&id)?).await
+}
+
+/// A trajectory with its sample.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes what get_trajectory answers")]
+struct Bundle {
+    /// Ids, name, tags, datasets, comments and what else is known.
+    metadata: serde_json::Value,
+    /// The sample as it is in the log.
+    sample: serde_json::Value,
+}
+
+/// Where the whole log of a trajectory can be fetched.
+#[utoipa::path(get, path = "/api/trajectories/{id}/eval", tag = "trajectories", params(("id" = String, Path)),
+    responses(
+    (status = 302, description = "To a signed address that is good for a short time."),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 404, description = "There is no such trajectory.", body = ErrorEnvelope)))]
+async fn eval(State(app): State<App>, _: Reader, Path(id): Path<String>) -> Result<Response, ApiError> {
+    let id = trajectory_id(&id)?;
+    app.blocking(move |app| {
+        let found = sample::find(app, &id)?;
+        Ok(shown::redirect(&shown::signed_log(app, &found.run)))
+    })
+    .await
+}
+
+/// What a prefix stands for.
+#[derive(Debug, Serialize, ToSchema)]
+struct ResolvedTrajectory {
+    #[schema(value_type = String)]
+    trajectory_id: TrajectoryId,
+}
+
+/// The trajectory whose id is, or begins with, a text.
+#[utoipa::path(get, path = "/api/trajectories/resolve", tag = "trajectories",
+    params(("prefix" = String, Query, description = "The beginning of an id.")), responses(
+    (status = 200, body = ResolvedTrajectory),
+    (status = 400, description = "The prefix is missing.", body = ErrorEnvelope),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 404, description = "No trajectory begins like this.", body = ErrorEnvelope),
+    (status = 409, description = "Several do, and are listed; or the run of the one that does is deleted.",
+        body = ErrorEnvelope)))]
+async fn resolve(
+    State(app): State<App>,
+    _: Reader,
+    mut params: Filters,
+) -> Result<Json<ResolvedTrajectory>, ApiError> {
+    let prefix = params.text("prefix").ok_or_else(|| ApiError::invalid("the parameter prefix is missing"))?;
+    app.blocking(move |app| {
+        Ok(Json(ResolvedTrajectory { trajectory_id: app.store.resolve_trajectory(&prefix)? }))
+    })
+    .await
+}
