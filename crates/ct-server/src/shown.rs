@@ -5,28 +5,23 @@ use std::collections::HashMap;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, LOCATION};
 use axum::response::{IntoResponse, Response};
-use ct_model::{LogFormat, RunHeader, RunId, RunRecord, TrajectoryDocument};
+use ct_model::{LogFormat, ObjectKey, RunHeader, RunId, TrajectoryDocument};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::address::BaseUrl;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::limits;
 
 /// What stays as it is in the last part of a trajectory's log address.
 const SAMPLE_ID: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
-
-/// The key of a run's log.
-pub(crate) fn log_key(run: &RunId, format: LogFormat) -> String {
-    format!("{run}.{}", format.as_str())
-}
 
 /// Fills in where the log of a run lies when it was made here.
 pub(crate) fn complete_header(app: &App, header: &mut RunHeader, format: LogFormat) {
     if header.eval_log_url.is_none()
         && let Some(run) = &header.run_id
     {
-        header.eval_log_url = Some(format!("s3://{}/{}", app.config.bucket, log_key(run, format)));
+        header.eval_log_url = Some(app.log_url(&ObjectKey::new(run.clone(), format)));
     }
 }
 
@@ -35,25 +30,19 @@ pub(crate) fn complete_document(app: &App, document: &mut TrajectoryDocument, fo
     if document.eval_log_url.is_none()
         && let Some(run) = &document.run_id
     {
-        let key = log_key(run, format);
+        let log = app.log_url(&ObjectKey::new(run.clone(), format));
         let sample = utf8_percent_encode(&document.eval_sample_id, SAMPLE_ID);
-        document.eval_log_url = Some(format!("s3://{}/{key}/samples/sample/{sample}", app.config.bucket));
+        document.eval_log_url = Some(format!("{log}/samples/sample/{sample}"));
     }
 }
 
-/// Where the whole log of a run can be fetched without a token, for a short time.
-pub(crate) fn signed_log(app: &App, run: &RunRecord) -> String {
-    let key = run.header.run_id.as_ref().map_or_else(
-        || format!("{}.{}", run.log.hash, run.log.format.as_str()),
-        |id| log_key(id, run.log.format),
-    );
-    let signature = app.signer.sign("GET", &key, None, limits::SIGNED_FOR);
-    let base = app.config.public_url.as_deref().unwrap_or_default();
-    format!("{base}/objects/{}/{key}?{signature}", app.config.bucket)
+/// Sends the caller to where the whole log of a run can be fetched without a token, for a short time.
+pub(crate) fn redirect_to_log(app: &App, base: &BaseUrl, run: RunId, format: LogFormat) -> Response {
+    redirect(&app.signed_get(base, &ObjectKey::new(run, format)))
 }
 
 /// 302 Found, which axum's own redirects are not.
-pub(crate) fn redirect(location: &str) -> Response {
+fn redirect(location: &str) -> Response {
     (StatusCode::FOUND, [(LOCATION, location.to_owned()), (CACHE_CONTROL, "no-store".to_owned())])
         .into_response()
 }

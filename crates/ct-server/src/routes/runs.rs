@@ -12,6 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::address::BaseUrl;
 use crate::app::App;
 use crate::auth::{Reader, Writer};
 use crate::error::{ApiError, ErrorEnvelope};
@@ -424,11 +425,16 @@ async fn resolve(State(app): State<App>, _: Reader, mut params: Filters) -> Resu
     (status = 302, description = "To a signed address that is good for a short time."),
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
     (status = 404, description = "There is no such run.", body = ErrorEnvelope)))]
-async fn eval(State(app): State<App>, _: Reader, Path(id): Path<String>) -> Result<Response, ApiError> {
+async fn eval(
+    State(app): State<App>,
+    _: Reader,
+    base: BaseUrl,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
     let run = run_id(&id)?;
     app.blocking(move |app| {
         let record = record(app, &run, false)?;
-        Ok(shown::redirect(&shown::signed_log(app, &record)))
+        Ok(shown::redirect_to_log(app, &base, run, record.log.format))
     })
     .await
 }

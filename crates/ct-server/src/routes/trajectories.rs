@@ -9,6 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::address::BaseUrl;
 use crate::app::App;
 use crate::auth::Reader;
 use crate::error::{ApiError, ErrorEnvelope};
@@ -217,11 +218,17 @@ struct Bundle {
     (status = 302, description = "To a signed address that is good for a short time."),
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
     (status = 404, description = "There is no such trajectory.", body = ErrorEnvelope)))]
-async fn eval(State(app): State<App>, _: Reader, Path(id): Path<String>) -> Result<Response, ApiError> {
+async fn eval(
+    State(app): State<App>,
+    _: Reader,
+    base: BaseUrl,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
     let id = trajectory_id(&id)?;
     app.blocking(move |app| {
         let found = sample::find(app, &id)?;
-        Ok(shown::redirect(&shown::signed_log(app, &found.run)))
+        let run = found.document.run_id.ok_or_else(|| ApiError::not_found("the trajectory has no run"))?;
+        Ok(shown::redirect_to_log(app, &base, run, found.run.log.format))
     })
     .await
 }
