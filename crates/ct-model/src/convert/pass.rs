@@ -81,6 +81,26 @@ struct OpenCall {
     output: Option<Head>,
 }
 
+/// Whose a message is, by its role.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Speaker {
+    Tool,
+    /// A system or a user, who calls no tools.
+    Asker,
+    #[default]
+    Model,
+}
+
+impl Speaker {
+    fn of(role: &str) -> Self {
+        match role {
+            "tool" => Self::Tool,
+            "system" | "user" => Self::Asker,
+            _ => Self::Model,
+        }
+    }
+}
+
 /// The kinds of event that are told apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum EventKind {
@@ -358,7 +378,7 @@ impl Pass {
     }
 
     fn message<R: Read>(&mut self, r: &mut Reader<R>) -> Result<(), JsonError> {
-        let mut role = None;
+        let mut speaker = Speaker::default();
         let mut content = None;
         let mut error = None;
         let mut answers = None;
@@ -366,10 +386,12 @@ impl Pass {
         let mut is_verdict = false;
         r.fields(&["role", "content", "tool_calls", "tool_call_id", "error", "metadata"], |key, r| {
             match key {
-                "role" => role = short_text(r, NAME_CHARS_MAX)?,
+                "role" => speaker = glance(r, NAME_CHARS_MAX, Speaker::of)?.unwrap_or_default(),
                 "content" => content = content_head(r)?,
                 "tool_calls" => read_calls(r, &mut calls)?,
-                "tool_call_id" => answers = short_text(r, NAME_CHARS_MAX)?,
+                "tool_call_id" => {
+                    answers = glance(r, NAME_CHARS_MAX, |id| self.call_ids.get(id).copied())?.flatten();
+                }
                 "error" => error = error_message(r)?,
                 "metadata" => is_verdict = self.message_metadata(r)?,
                 _ => {}
@@ -377,11 +399,9 @@ impl Pass {
             Ok::<_, JsonError>(())
         })?;
         self.facts.message_count += 1;
-        match role.as_deref() {
-            Some("tool") => {
-                let Some(&at) = answers.as_deref().and_then(|id| self.call_ids.get(id)) else {
-                    return Ok(());
-                };
+        match speaker {
+            Speaker::Tool => {
+                let Some(at) = answers else { return Ok(()) };
                 let head = match content {
                     Some(Head::Here(text)) if text.is_empty() => None,
                     other => other,
@@ -393,9 +413,9 @@ impl Pass {
                 self.calls[at].output =
                     head.or_else(|| error.map(|message| Head::Here(first_chars(message))));
             }
-            Some("system" | "user") => {}
-            _ if is_verdict => {}
-            _ => {
+            Speaker::Asker => {}
+            Speaker::Model if is_verdict => {}
+            Speaker::Model => {
                 for (id, function) in calls {
                     self.call(id, function);
                 }
