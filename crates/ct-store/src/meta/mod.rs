@@ -25,7 +25,7 @@ use crate::blob::LogKey;
 use crate::error::Result;
 use crate::record::{CommitMode, Committed, Finding, KnownRun, NewRun};
 
-pub(crate) use accounts::AccountStore;
+pub(crate) use accounts::{AccountStore, TokenEntry, UserChange, UserSecret};
 pub(crate) use comments::CommentStore;
 pub(crate) use datasets::DatasetStore;
 pub(crate) use entry::{Entry, Sums, row};

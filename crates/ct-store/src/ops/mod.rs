@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::error::{Result, StoreError};
 
-pub use accounts::{Identity, Scope};
+pub use accounts::Identity;
 pub(crate) use check::check;
 pub(crate) use gc::gc;
 pub use ingest::{Ingest, hash_log};

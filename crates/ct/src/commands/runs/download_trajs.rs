@@ -1,6 +1,6 @@
 //! `ct runs download-trajs`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use ct_model::{RunId, TrajectoryId, TrajectoryQuery};
@@ -99,11 +99,10 @@ pub(super) fn download_trajs(arguments: &DownloadTrajsArgs, context: &Context) -
     };
     progress.clear();
     let mut report = report?;
-    let run = match &job.what {
-        What::Run(run, _) => Some(run),
-        What::Trajectories(_) => None,
-    };
-    print_report(printer, arguments.format, run, &job.folder, &report)?;
+    match arguments.format {
+        Format::Json => print_json(printer, &job, &report)?,
+        Format::Table => print_lines(printer, &job, &report)?,
+    }
     match report.stopped.take() {
         Some(error) => Err(error.hint("free some space and run it again: it goes on where it stopped")),
         None => verdict(&report),
@@ -179,26 +178,7 @@ fn find(
     }
 }
 
-/// Prints what came of writing a folder.
-pub(in crate::commands) fn print_report(
-    printer: &Printer,
-    format: Format,
-    run: Option<&RunId>,
-    folder: &Path,
-    report: &FolderReport,
-) -> Result<(), CliError> {
-    match format {
-        Format::Json => print_json(printer, run, folder, report),
-        Format::Table => print_lines(printer, folder, report),
-    }
-}
-
-fn print_json(
-    printer: &Printer,
-    run: Option<&RunId>,
-    folder: &Path,
-    report: &FolderReport,
-) -> Result<(), CliError> {
+fn print_json(printer: &Printer, job: &Job, report: &FolderReport) -> Result<(), CliError> {
     let failed: Vec<_> = report
         .failed
         .iter()
@@ -210,10 +190,14 @@ fn print_json(
             })
         })
         .collect();
+    let run = match &job.what {
+        What::Run(run, _) => Some(run),
+        What::Trajectories(_) => None,
+    };
     let document = json!({
         "schema_version": 1,
         "run_id": run,
-        "folder": folder.to_string_lossy(),
+        "folder": job.folder.to_string_lossy(),
         "written": report.written,
         "right": report.right,
         "repaired": report.repaired,
@@ -223,7 +207,7 @@ fn print_json(
     printer.data(&output::pretty(&document)?)
 }
 
-fn print_lines(printer: &Printer, folder: &Path, report: &FolderReport) -> Result<(), CliError> {
+fn print_lines(printer: &Printer, job: &Job, report: &FolderReport) -> Result<(), CliError> {
     let parts: Vec<String> = [
         (report.written, "written"),
         (report.repaired, "repaired"),
@@ -235,7 +219,7 @@ fn print_lines(printer: &Printer, folder: &Path, report: &FolderReport) -> Resul
     .map(|(n, what)| format!("{} {what}", output::count(n)))
     .collect();
     let parts = if parts.is_empty() { "no trajectories".to_owned() } else { parts.join(", ") };
-    printer.data(&format!("{}: {parts}\n", output::neutral(&folder.display().to_string())))?;
+    printer.data(&format!("{}: {parts}\n", output::neutral(&job.folder.display().to_string())))?;
     for item in &report.failed {
         printer.warning(&format!("{} failed: {}: {}", item.trajectory_id, item.path.display(), item.reason));
     }
@@ -245,8 +229,7 @@ fn print_lines(printer: &Printer, folder: &Path, report: &FolderReport) -> Resul
     Ok(())
 }
 
-/// The error that a report comes to.
-pub(in crate::commands) fn verdict(report: &FolderReport) -> Result<(), CliError> {
+fn verdict(report: &FolderReport) -> Result<(), CliError> {
     let failed = report.failed.len() as u64;
     if failed == 0 {
         return Ok(());

@@ -2,7 +2,7 @@
 
 mod delete;
 mod download_eval;
-pub(super) mod download_trajs;
+mod download_trajs;
 mod edit;
 pub(crate) mod filters;
 mod info;
