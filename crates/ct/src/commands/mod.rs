@@ -1,6 +1,7 @@
 //! One file per command, by noun and verb.
 
 pub(crate) mod completions;
+pub(crate) mod dataset;
 pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod store;
