@@ -31,6 +31,12 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// The caller may not do this.
+    #[error("{what}")]
+    Forbidden {
+        /// What is not theirs.
+        what: String,
+    },
     /// A newer version of this program made the data folder.
     #[error(
         "{} has schema version {found}, made by a newer ct; this one knows versions up to {supported}: \

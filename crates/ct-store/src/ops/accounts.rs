@@ -182,8 +182,8 @@ impl Store {
         signed_in_with: Option<&str>,
         actor: &Actor,
     ) -> Result<Option<CreatedToken>> {
-        let token = format!("{TOKEN_PREFIX}{}", hex(&random(TOKEN_BYTES)?));
-        let token_id = hex(&random(TOKEN_ID_BYTES)?);
+        let token = format!("{TOKEN_PREFIX}{}", random_hex(TOKEN_BYTES)?);
+        let token_id = random_hex(TOKEN_ID_BYTES)?;
         let hash = token_hash(&token);
         let entry = TokenEntry {
             token_id: &token_id,
@@ -263,8 +263,9 @@ fn random(bytes: usize) -> Result<Vec<u8>> {
     Ok(random)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Random hex digits, for ids and tokens.
+pub(super) fn random_hex(bytes: usize) -> Result<String> {
+    Ok(random(bytes)?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// What is kept of a token.
