@@ -10,6 +10,7 @@ use serde_json::Value;
 /// What a token, or a user, may do. Each may do what those before it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Scope {
     /// Read everything.
     Read,
@@ -57,6 +58,7 @@ impl FromStr for Scope {
 
 /// What `POST /api/auth/login` takes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Login {
     /// The user.
     pub username: String,
@@ -75,6 +77,7 @@ impl fmt::Debug for Login {
 
 /// What `POST /api/auth/login` answers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LoggedIn {
     /// The token. It is not shown again.
     pub token: String,
@@ -88,6 +91,7 @@ impl fmt::Debug for LoggedIn {
 
 /// What `GET /api/whoami` answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WhoAmI {
     /// The user.
     pub username: String,
@@ -97,11 +101,13 @@ pub struct WhoAmI {
     pub token_id: String,
     /// Until when it is good; null: until it is revoked.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub expires_at: Option<Timestamp>,
 }
 
 /// What is told of a token: everything but the token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenRow {
     /// Names the token; good for revoking it, and for nothing else.
     pub token_id: String,
@@ -112,20 +118,25 @@ pub struct TokenRow {
     /// What it may do.
     pub scope: Scope,
     /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     /// Until when it is good; null: until it is revoked.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub expires_at: Option<Timestamp>,
     /// When it was last used, to the minute.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub last_used_at: Option<Timestamp>,
     /// When it was revoked.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub revoked_at: Option<Timestamp>,
 }
 
 /// What `POST /api/tokens` takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewToken {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,6 +151,7 @@ pub struct NewToken {
 
 /// A token that was just made.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreatedToken {
     /// The token. It is not shown again.
     pub token: String,
@@ -155,15 +167,18 @@ impl fmt::Debug for CreatedToken {
 
 /// What is told of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserRow {
     /// The name, as it was first written; upper and lower case are the same.
     pub username: String,
     /// What tokens of the user may do at most.
     pub scope: Scope,
     /// When the account was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     /// Since when the user can neither sign in nor use a token.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub disabled_at: Option<Timestamp>,
     /// Tokens that are good now.
     pub token_count: u64,
@@ -171,10 +186,12 @@ pub struct UserRow {
 
 /// One change, as the audit log keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditRow {
     /// Goes up with time.
     pub audit_id: u64,
     /// When.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub made_at: Timestamp,
     /// The user; null for someone at the command line of the data folder, and for who did not sign in.
     #[serde(default)]
@@ -210,6 +227,7 @@ pub struct AuditQuery {
 
 /// A page of the audit log, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditPage {
     /// The rows.
     pub items: Vec<AuditRow>,

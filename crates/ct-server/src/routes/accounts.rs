@@ -9,13 +9,13 @@ use ct_model::{CreatedToken, LoggedIn, Login, NewToken, Scope, TokenRow, WhoAmI}
 use ct_store::Actor;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::auth::{Caller, Writer};
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorEnvelope};
 use crate::extract::{Body, Origin, Params};
 
 /// What a token is labelled with when the client does not say.
@@ -31,8 +31,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// A token for who knows a user's password.
 #[utoipa::path(post, path = "/api/auth/login", tag = "accounts",
-    responses((status = 200, description = "the token"), (status = 401, description = "a wrong pair"),
-        (status = 429, description = "too many failures; Retry-After says when to try again")))]
+    request_body = Login, responses(
+    (status = 200, description = "The token. It is not shown again.", body = LoggedIn),
+    (status = 400, description = "The body is not what is expected.", body = ErrorEnvelope),
+    (status = 401, description = "A wrong pair.", body = ErrorEnvelope),
+    (status = 429, description = "Too many failures lately; Retry-After says when to try again.", body = ErrorEnvelope),
+    (status = 503, description = "Too many at once; Retry-After says when to try again.", body = ErrorEnvelope)))]
 async fn login(
     State(app): State<App>,
     Origin(origin): Origin,
@@ -66,7 +70,9 @@ async fn login(
 
 /// Whose token it is.
 #[utoipa::path(get, path = "/api/whoami", tag = "accounts",
-    responses((status = 200, description = "user, scope and expiry"), (status = 401, description = "no token")))]
+    responses(
+    (status = 200, description = "User, scope and expiry.", body = WhoAmI),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope)))]
 async fn whoami(caller: Caller) -> Json<WhoAmI> {
     let identity = caller.identity;
     Json(WhoAmI {
@@ -86,15 +92,18 @@ struct TokensQuery {
 }
 
 /// A list of tokens.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Tokens {
     items: Vec<TokenRow>,
 }
 
 /// The caller's tokens, newest first; those that expired or were revoked too.
 #[utoipa::path(get, path = "/api/tokens", tag = "accounts", params(TokensQuery),
-    responses((status = 200, description = "the tokens, without what was shown once"),
-        (status = 401, description = "no token"), (status = 403, description = "all tokens are for administrators")))]
+    responses(
+    (status = 200, description = "The tokens, without what was shown once.", body = Tokens),
+    (status = 400, description = "A parameter cannot be understood.", body = ErrorEnvelope),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 403, description = "The tokens of everyone are for administrators.", body = ErrorEnvelope)))]
 async fn tokens(
     State(app): State<App>,
     caller: Caller,
@@ -109,8 +118,12 @@ async fn tokens(
 
 /// A new token of the caller. It may do no more, and lasts no longer, than the token that makes it.
 #[utoipa::path(post, path = "/api/tokens", tag = "accounts",
-    responses((status = 200, description = "the token, shown once"), (status = 401, description = "no token"),
-        (status = 403, description = "more than the caller's token may do")))]
+    request_body = NewToken, responses(
+    (status = 200, description = "The token. It is not shown again.", body = CreatedToken),
+    (status = 400, description = "The body is not what is expected.", body = ErrorEnvelope),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 403, description = "The token may not write, or may do less than the new one.", body = ErrorEnvelope),
+    (status = 409, description = "The user was disabled meanwhile.", body = ErrorEnvelope)))]
 async fn create_token(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -147,7 +160,7 @@ fn expiry(seconds: u64) -> Result<Timestamp, ApiError> {
 }
 
 /// Whether something was there to be done.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Revoked {
     was_valid: bool,
 }
@@ -155,8 +168,11 @@ struct Revoked {
 /// Makes a token worthless at once. Any token revokes itself; one that may write, all of its user; an administrator's,
 /// all.
 #[utoipa::path(delete, path = "/api/tokens/{token_id}", tag = "accounts", params(("token_id" = String, Path)),
-    responses((status = 200, description = "it is revoked"), (status = 401, description = "no token"),
-        (status = 403, description = "not with this token"), (status = 404, description = "no such token")))]
+    responses(
+    (status = 200, description = "It is worth nothing now.", body = Revoked),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 403, description = "A token that may read revokes itself only.", body = ErrorEnvelope),
+    (status = 404, description = "The user has no such token.", body = ErrorEnvelope)))]
 async fn revoke_token(
     State(app): State<App>,
     caller: Caller,

@@ -1,6 +1,8 @@
 //! The routes, one file per resource, named as in their paths.
 
 mod accounts;
+mod audit;
+mod comments;
 mod datasets;
 mod eval_logs;
 mod health;
@@ -27,6 +29,8 @@ struct Document;
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .merge(accounts::routes())
+        .merge(audit::routes())
+        .merge(comments::routes())
         .merge(datasets::routes())
         .merge(health::routes())
         .merge(runs::routes())
