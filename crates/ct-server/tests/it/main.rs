@@ -1,0 +1,5 @@
+//! Routes over real sockets.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod datasets;
+mod support;
