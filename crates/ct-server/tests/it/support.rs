@@ -10,6 +10,7 @@ use ct_server::{Mode, ServerConfig, serve};
 use ct_store::{Actor, CommitMode, Committed, NewRun, Store};
 use reqwest::Method;
 use reqwest::blocking::Client;
+use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -28,6 +29,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
 
@@ -92,7 +94,8 @@ impl Server {
         }
         let answer = request.send().unwrap();
         let status = answer.status().as_u16();
-        Answer { status, body: answer.json().unwrap() }
+        let headers = answer.headers().clone();
+        Answer { status, headers, body: answer.json().unwrap() }
     }
 
     pub(crate) fn get(&self, token: &str, path: &str) -> Answer {
@@ -112,7 +115,7 @@ impl Server {
             let id = format!("{name}-{number}");
             let document: TrajectoryDocument = serde_json::from_value(json!({
                 "trajectory_id": id, "eval_sample_id": format!("sample {number}"), "epoch": 1, "name": id,
-                "main_task_success": null, "side_task_success": null, "error": null, "number_of_actions": 0,
+                "main_task_success": null, "side_task_success": null, "error": null, "number_of_actions": 2,
             }))
             .unwrap();
             ingest.push(&document).unwrap();
