@@ -3,6 +3,7 @@
 //! Nothing here opens a file, a socket or a database, and nothing reads the clock or the environment: every function
 //! takes values (or an already opened [`ct_log`] reader) and returns values.
 
+mod account;
 mod bundle;
 pub mod convert;
 mod dataset;
@@ -17,6 +18,10 @@ pub mod sampling;
 mod stored_log;
 mod trajectory;
 
+pub use account::{
+    AuditPage, AuditQuery, AuditRow, CreatedToken, LoggedIn, Login, NewToken, Scope, ScopeError, TokenRow,
+    UserRow, WhoAmI,
+};
 pub use bundle::BundleFrame;
 pub use dataset::{
     Dataset, DatasetChange, DatasetEdit, DatasetKind, DatasetLock, DatasetPage, DatasetQuery, DatasetVersion,

@@ -22,7 +22,8 @@ pub enum Producer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Comment {
-    /// Unique within the run.
+    /// Unique within the run; empty for one that is yet to get it.
+    #[serde(default)]
     pub id: String,
     /// Plain text.
     pub text: String,

@@ -7,6 +7,7 @@ use ct_store::{Store, StoreError};
 
 use crate::error::ApiError;
 use crate::signing::Signer;
+use crate::throttle::Throttle;
 use crate::walks::Walks;
 
 /// Who may read.
@@ -42,6 +43,7 @@ pub(crate) struct Parts {
     pub(crate) config: ServerConfig,
     pub(crate) signer: Signer,
     pub(crate) walks: Walks,
+    pub(crate) throttle: Throttle,
 }
 
 impl std::ops::Deref for App {
@@ -54,7 +56,13 @@ impl std::ops::Deref for App {
 impl App {
     pub(crate) fn new(store: Arc<Store>, config: ServerConfig) -> Result<Self, StoreError> {
         let signer = Signer::new(&store.secret("sign addresses", 32)?);
-        Ok(Self(Arc::new(Parts { store, config, signer, walks: Walks::default() })))
+        Ok(Self(Arc::new(Parts {
+            store,
+            config,
+            signer,
+            walks: Walks::default(),
+            throttle: Throttle::new(),
+        })))
     }
 
     /// Asks the store on a thread that may block.

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use ct_store::{Actor, Identity, Scope};
+use ct_model::Scope;
+use ct_store::{Actor, Identity};
 
 use crate::app::{App, Mode};
 use crate::error::ApiError;

@@ -95,6 +95,7 @@ impl From<StoreError> for ApiError {
                 Self { candidates: candidates.clone(), ..Self::conflict(error.to_string()) }
             }
             StoreError::Conflict(_) => Self::conflict(error.to_string()),
+            StoreError::Forbidden { .. } => Self::forbidden(error.to_string()),
             StoreError::Invalid { .. } => Self::invalid(error.to_string()),
             StoreError::Busy { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).retry_after(2)

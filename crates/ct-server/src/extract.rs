@@ -4,16 +4,20 @@ use std::convert::Infallible;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use axum::Json;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use tokio::time::timeout;
 
 use crate::app::App;
 use crate::auth;
+use crate::body::drain;
 use crate::error::ApiError;
+use crate::limits;
 
 /// A JSON body, whatever its `content-type` says.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -114,21 +118,31 @@ pub(crate) struct Origin(pub(crate) String);
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = ApiError;
 
-    async fn from_request(mut request: Request, app: &App) -> Result<Self, ApiError> {
-        // Clients that send JSON without saying so are understood.
-        let json = axum::http::HeaderValue::from_static("application/json");
-        request.headers_mut().insert(axum::http::header::CONTENT_TYPE, json);
-        match Json::<T>::from_request(request, app).await {
-            Ok(Json(value)) => Ok(Self(value)),
-            Err(JsonRejection::JsonDataError(error)) => Err(ApiError::invalid(last_cause(&error))),
-            Err(JsonRejection::JsonSyntaxError(error)) => {
-                Err(ApiError::invalid(format!("the body is not JSON: {}", last_cause(&error))))
-            }
-            Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(ApiError::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body has more than {} bytes", crate::limits::JSON_BYTES_MAX),
-            )),
-            Err(_) => Err(ApiError::invalid("the body did not arrive whole")),
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let bytes = whole(request.into_body()).await?;
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
+            ApiError::invalid(match error.classify() {
+                Category::Data => error.to_string(),
+                _ => format!("the body is not JSON: {error}"),
+            })
+        })
+    }
+}
+
+/// The bytes of a body that is not too large. Of one that is, the rest is taken as well, so that its sender gets to read
+/// the answer.
+async fn whole(mut body: axum::body::Body) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    loop {
+        match timeout(limits::BODY_IDLE_TIMEOUT, body.frame()).await {
+            Ok(None) => return Ok(bytes),
+            Ok(Some(Ok(frame))) => bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Ok(Some(Err(_))) | Err(_) => return Err(ApiError::invalid("the body did not arrive whole")),
+        }
+        if bytes.len() > limits::JSON_BYTES_MAX {
+            drain(body).await;
+            let sentence = format!("the body has more than {} bytes", limits::JSON_BYTES_MAX);
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, sentence));
         }
     }
 }

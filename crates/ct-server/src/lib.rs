@@ -12,11 +12,13 @@ mod error;
 mod extract;
 mod limits;
 mod paging;
+mod request_log;
 mod routes;
 mod sample;
 mod serve;
 mod shown;
 mod signing;
+mod throttle;
 mod walks;
 
 pub use app::{Mode, ServerConfig};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::throttle::Allowance;
+
 /// Items on a page of a list, when the client does not say.
 pub(crate) const PAGE_SIZE_DEFAULT: u64 = 50;
 /// Items on a page of a list, at most.
@@ -54,3 +56,15 @@ pub(crate) const BODY_PIECES: usize = 8;
 pub(crate) const REFUSED_BYTES_MAX: u64 = 64 << 20;
 /// For how long they are taken.
 pub(crate) const REFUSED_TIMEOUT: Duration = Duration::from_secs(10);
+/// Failed sign-ins with a name: so many at once, then one whenever one is forgotten.
+pub(crate) const LOGIN_FAILURES_OF_A_NAME: Allowance =
+    Allowance { failures_max: 10.0, forgotten_after: Duration::from_secs(60) };
+/// Failed sign-ins from an address, whatever the name.
+pub(crate) const LOGIN_FAILURES_OF_AN_ADDRESS: Allowance =
+    Allowance { failures_max: 30.0, forgotten_after: Duration::from_secs(10) };
+/// Counters of failed sign-ins, for names and for addresses each.
+pub(crate) const LOGIN_COUNTERS: usize = 1 << 14;
+/// Passwords checked at a time.
+pub(crate) const PASSWORD_CHECKS_MAX: usize = 4;
+/// How long a sign-in waits for its turn.
+pub(crate) const PASSWORD_CHECK_WAIT: Duration = Duration::from_secs(10);

@@ -31,6 +31,12 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// The caller may not do this.
+    #[error("{what}")]
+    Forbidden {
+        /// What is not theirs.
+        what: String,
+    },
     /// A newer version of this program made the data folder.
     #[error(
         "{} has schema version {found}, made by a newer ct; this one knows versions up to {supported}: \
@@ -184,6 +190,18 @@ pub enum Conflict {
         /// The version it has; 0: there is no such dataset.
         version: u64,
     },
+    /// There is a user of this name; case makes no difference.
+    #[error("there is already a user {username}")]
+    UserTaken {
+        /// The name.
+        username: String,
+    },
+    /// The user is disabled.
+    #[error("user {username} is disabled")]
+    UserDisabled {
+        /// The name.
+        username: String,
+    },
 }
 
 fn by_whom(lock: &DatasetLock) -> String {
@@ -219,6 +237,10 @@ impl StoreError {
 
     pub(crate) fn dataset_not_found(name: &DatasetName) -> Self {
         Self::NotFound { what: format!("dataset {name}") }
+    }
+
+    pub(crate) fn user_not_found(username: &str) -> Self {
+        Self::NotFound { what: format!("user {username}") }
     }
 
     pub(crate) fn run_not_found(run: &RunId) -> Self {

@@ -28,7 +28,7 @@ mod store;
 
 pub use actor::Actor;
 pub use error::{Conflict, StoreError};
-pub use ops::{Identity, Ingest, Scope, hash_log};
+pub use ops::{Author, Identity, Ingest, TrajectoryComments, hash_log, merge_comments};
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
     GcReport, KnownRun, NewRun, StagedLog, StoredObject,

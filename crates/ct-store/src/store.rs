@@ -72,8 +72,10 @@ impl Store {
         &self.logs
     }
 
+    /// As exact as times are kept: what is told of a change at once is what is read of it later.
     pub(crate) fn now(&self) -> Timestamp {
-        (self.clock)()
+        let now = (self.clock)();
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
     /// Starts to store a run. Its temporary files go when the ingest is dropped.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, ColorChoice as ClapColor, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{self, Context, completions, runs, store};
+use crate::commands::{self, Context, completions, dataset, runs, serve, store, tokens, users};
 use crate::config::Config;
 use crate::error::{self, CliError};
 use crate::output::{ColorChoice, Printer};
@@ -52,9 +52,19 @@ enum Command {
     /// Make, list, inspect, sample, download and edit runs
     #[command(subcommand, after_help = runs::EXAMPLES)]
     Runs(Box<runs::RunsCommand>),
+    /// Name lists of trajectories or runs, in versions that never change
+    #[command(subcommand, after_help = dataset::EXAMPLES)]
+    Dataset(dataset::DatasetCommand),
     /// Check and clean the store
     #[command(subcommand, after_help = store::EXAMPLES)]
     Store(store::StoreCommand),
+    Serve(serve::ServeArgs),
+    /// Add, list, disable and enable the accounts of a server
+    #[command(subcommand, after_help = users::EXAMPLES)]
+    Users(users::UsersCommand),
+    /// List, create and revoke the tokens of a server
+    #[command(subcommand, after_help = tokens::EXAMPLES)]
+    Tokens(tokens::TokensCommand),
     Completions(completions::CompletionsArgs),
 }
 
@@ -104,7 +114,11 @@ fn execute(cli: Cli, printer: &Printer) -> Result<(), CliError> {
     let context = Context { printer: printer.clone(), config };
     match cli.command {
         Command::Runs(command) => commands::runs::run(*command, &context),
+        Command::Dataset(command) => commands::dataset::run(command, &context),
         Command::Store(command) => commands::store::run(command, &context),
+        Command::Serve(arguments) => serve::serve(arguments, &context),
+        Command::Users(command) => users::run(command, &context),
+        Command::Tokens(command) => tokens::run(command, &context),
         Command::Completions(_) => Ok(()),
     }
 }

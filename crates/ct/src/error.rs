@@ -244,6 +244,7 @@ impl From<StoreError> for CliError {
                 (Kind::Conflict, Some(format!("bring it back with: ct runs restore {run}")))
             }
             StoreError::Conflict(_) => (Kind::Conflict, None),
+            StoreError::Forbidden { .. } => (Kind::Conflict, None),
             StoreError::Invalid { .. } => (Kind::Usage, None),
             StoreError::NewerSchema { .. } => (Kind::Data, None),
             StoreError::Corrupt { .. } => {

@@ -1,5 +1,8 @@
 //! The routes, one file per resource, named as in their paths.
 
+mod accounts;
+mod audit;
+mod comments;
 mod datasets;
 mod eval_logs;
 mod health;
@@ -16,7 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::limits;
+use crate::{limits, request_log};
 
 /// The description of the whole API, made from the handlers.
 #[derive(OpenApi)]
@@ -25,6 +28,9 @@ struct Document;
 
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
+        .merge(accounts::routes())
+        .merge(audit::routes())
+        .merge(comments::routes())
         .merge(datasets::routes())
         .merge(health::routes())
         .merge(runs::routes())
@@ -47,5 +53,6 @@ pub(crate) fn router(app: App) -> Router {
         })
         .layer(DefaultBodyLimit::max(limits::JSON_BYTES_MAX))
         .layer(CatchPanicLayer::new())
+        .layer(axum::middleware::from_fn(request_log::log))
         .with_state(app)
 }

@@ -12,6 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::comments;
 use crate::address::BaseUrl;
 use crate::app::App;
 use crate::auth::{Reader, Writer};
@@ -334,7 +335,7 @@ async fn edit(
     }
     edit.author = Some(caller.identity.username.clone());
     app.blocking(move |app| {
-        app.store.edit_run(&run, &edit, &caller.actor())?;
+        app.store.patch_run(&run, &edit, &comments::author(&caller))?;
         let record = record(app, &run, false)?;
         Ok(versioned(record.version, Json(record.header)))
     })

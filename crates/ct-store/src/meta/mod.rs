@@ -25,8 +25,8 @@ use crate::blob::LogKey;
 use crate::error::Result;
 use crate::record::{CommitMode, Committed, Finding, KnownRun, NewRun};
 
-pub(crate) use accounts::AccountStore;
-pub(crate) use comments::CommentStore;
+pub(crate) use accounts::{AccountStore, TokenEntry, UserChange, UserSecret};
+pub(crate) use comments::{CommentNote, CommentStore, TrajectoryComment};
 pub(crate) use datasets::DatasetStore;
 pub(crate) use entry::{Entry, Sums, row};
 pub(crate) use sqlite::SqliteStore;

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod check;
+mod comments;
 mod datasets;
 mod gc;
 mod ingest;
@@ -15,8 +16,9 @@ use std::time::Duration;
 
 use crate::error::{Result, StoreError};
 
-pub use accounts::{Identity, Scope};
+pub use accounts::Identity;
 pub(crate) use check::check;
+pub use comments::{Author, TrajectoryComments, merge_comments};
 pub(crate) use gc::gc;
 pub use ingest::{Ingest, hash_log};
 

@@ -1,7 +1,9 @@
 //! The store as its callers see it. Whatever keeps the metadata, these hold.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod accounts;
 mod check;
+mod comments;
 mod crash;
 mod datasets;
 mod edit;

@@ -1,9 +1,13 @@
 //! One file per command, by noun and verb.
 
 pub(crate) mod completions;
+pub(crate) mod dataset;
 pub(crate) mod runs;
+pub(crate) mod serve;
 pub(crate) mod store;
 mod target;
+pub(crate) mod tokens;
+pub(crate) mod users;
 
 use std::path::PathBuf;
 

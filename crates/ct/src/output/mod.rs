@@ -15,7 +15,7 @@ pub(crate) use csv::Csv;
 pub(crate) use human::{age, bytes, count, duration, plural, rate, tokens, usd};
 pub(crate) use json::{JsonTerminal, compact, pretty};
 pub(crate) use neutral::{neutral, neutral_block};
-pub(crate) use printer::{ColorChoice, Printer};
+pub(crate) use printer::{ColorChoice, Level, Printer};
 pub(crate) use progress::Progress;
 pub(crate) use table::{Align, Table};
 

@@ -20,6 +20,17 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Results, warnings and errors.
+    Quiet,
+    /// What a person may want to know.
+    Normal,
+    /// More about what is done.
+    Verbose,
+}
+
 /// What is shown where.
 #[derive(Debug, Clone)]
 pub(crate) struct Printer {
@@ -60,6 +71,15 @@ impl Printer {
     /// Whether a person can be asked: both the question and the answer go through a terminal.
     pub(crate) fn can_ask(&self) -> bool {
         self.stdin_terminal && self.stderr_terminal && !self.quiet
+    }
+
+    /// How much is said.
+    pub(crate) fn level(&self) -> Level {
+        match (self.quiet, self.verbose) {
+            (true, _) => Level::Quiet,
+            (_, true) => Level::Verbose,
+            _ => Level::Normal,
+        }
     }
 
     /// Whether standard output is a terminal.

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod completions;
+mod dataset;
 mod download;
 mod edit;
 #[cfg(target_os = "linux")]

@@ -93,7 +93,7 @@ impl DatasetStore for SqliteStore {
                 &subject(name),
                 Some(&json!({"reason": reason})),
             )?;
-            Ok(DatasetLock { locked_by, locked_at: now, reason })
+            Ok(DatasetLock { locked_by, locked_at: stored(now)?, reason })
         })
     }
 
@@ -471,7 +471,12 @@ fn change(
         "removed": plan.removed.len(),
     });
     journal::note(conn, actor, now, action, &subject(name), Some(&detail))?;
-    Ok(told(name, plan, unsigned(version), now, actor.user.clone(), edit.description.clone()))
+    Ok(told(name, plan, unsigned(version), stored(now)?, actor.user.clone(), edit.description.clone()))
+}
+
+/// A time as it will be read back.
+fn stored(now: Timestamp) -> Result<Timestamp> {
+    time(now.as_microsecond())
 }
 
 fn told(

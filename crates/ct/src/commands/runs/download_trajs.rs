@@ -1,6 +1,6 @@
 //! `ct runs download-trajs`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ct_model::{RunId, TrajectoryId, TrajectoryQuery};
@@ -99,10 +99,11 @@ pub(super) fn download_trajs(arguments: &DownloadTrajsArgs, context: &Context) -
     };
     progress.clear();
     let mut report = report?;
-    match arguments.format {
-        Format::Json => print_json(printer, &job, &report)?,
-        Format::Table => print_lines(printer, &job, &report)?,
-    }
+    let run = match &job.what {
+        What::Run(run, _) => Some(run),
+        What::Trajectories(_) => None,
+    };
+    print_report(printer, arguments.format, run, &job.folder, &report)?;
     match report.stopped.take() {
         Some(error) => Err(error.hint("free some space and run it again: it goes on where it stopped")),
         None => verdict(&report),
@@ -178,7 +179,26 @@ fn find(
     }
 }
 
-fn print_json(printer: &Printer, job: &Job, report: &FolderReport) -> Result<(), CliError> {
+/// Prints what came of writing a folder.
+pub(in crate::commands) fn print_report(
+    printer: &Printer,
+    format: Format,
+    run: Option<&RunId>,
+    folder: &Path,
+    report: &FolderReport,
+) -> Result<(), CliError> {
+    match format {
+        Format::Json => print_json(printer, run, folder, report),
+        Format::Table => print_lines(printer, folder, report),
+    }
+}
+
+fn print_json(
+    printer: &Printer,
+    run: Option<&RunId>,
+    folder: &Path,
+    report: &FolderReport,
+) -> Result<(), CliError> {
     let failed: Vec<_> = report
         .failed
         .iter()
@@ -190,14 +210,10 @@ fn print_json(printer: &Printer, job: &Job, report: &FolderReport) -> Result<(),
             })
         })
         .collect();
-    let run = match &job.what {
-        What::Run(run, _) => Some(run),
-        What::Trajectories(_) => None,
-    };
     let document = json!({
         "schema_version": 1,
         "run_id": run,
-        "folder": job.folder.to_string_lossy(),
+        "folder": folder.to_string_lossy(),
         "written": report.written,
         "right": report.right,
         "repaired": report.repaired,
@@ -207,7 +223,7 @@ fn print_json(printer: &Printer, job: &Job, report: &FolderReport) -> Result<(),
     printer.data(&output::pretty(&document)?)
 }
 
-fn print_lines(printer: &Printer, job: &Job, report: &FolderReport) -> Result<(), CliError> {
+fn print_lines(printer: &Printer, folder: &Path, report: &FolderReport) -> Result<(), CliError> {
     let parts: Vec<String> = [
         (report.written, "written"),
         (report.repaired, "repaired"),
@@ -219,7 +235,7 @@ fn print_lines(printer: &Printer, job: &Job, report: &FolderReport) -> Result<()
     .map(|(n, what)| format!("{} {what}", output::count(n)))
     .collect();
     let parts = if parts.is_empty() { "no trajectories".to_owned() } else { parts.join(", ") };
-    printer.data(&format!("{}: {parts}\n", output::neutral(&job.folder.display().to_string())))?;
+    printer.data(&format!("{}: {parts}\n", output::neutral(&folder.display().to_string())))?;
     for item in &report.failed {
         printer.warning(&format!("{} failed: {}: {}", item.trajectory_id, item.path.display(), item.reason));
     }
@@ -229,7 +245,8 @@ fn print_lines(printer: &Printer, job: &Job, report: &FolderReport) -> Result<()
     Ok(())
 }
 
-fn verdict(report: &FolderReport) -> Result<(), CliError> {
+/// The error that a report comes to.
+pub(in crate::commands) fn verdict(report: &FolderReport) -> Result<(), CliError> {
     let failed = report.failed.len() as u64;
     if failed == 0 {
         return Ok(());

@@ -2,7 +2,7 @@
 
 mod delete;
 mod download_eval;
-mod download_trajs;
+pub(super) mod download_trajs;
 mod edit;
 pub(crate) mod filters;
 mod info;

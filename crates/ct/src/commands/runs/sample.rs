@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ct_model::sampling::{self, Draw, Item, Manifest, Request, STRATA_DEFAULT, SamplingError, Sizes, Source};
-use ct_model::{Field, Filter, RunId, TrajectoryId};
+use ct_model::{DatasetChange, DatasetKind, DatasetName, Field, Filter, RunId, TrajectoryId};
 use ct_store::Store;
 use serde_json::json;
 
 use super::sources::RUN_FILE;
+use crate::commands::dataset::{Datasets, NewDataset, named};
 use crate::commands::{Context, target};
 use crate::error::CliError;
 use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
@@ -29,6 +30,8 @@ Examples:
   ct runs sample 3fa94c1b 20% --group-by sample       A fifth; the epochs of a sample stay together
   ct runs sample 3fa94c1b 50 --filter 'side_outcome=pass and cost<0.5'
   ct runs sample 3fa94c1b 80% _ --save-dir split/     split/part-1, split/rest, split/manifest.json
+  ct runs sample 3fa94c1b 80% _ --dataset split --seed 1
+                                                      The datasets split-1 and split-rest
   ct runs sample 3fa94c1b 5 --format json | jq -r '.parts[0].trajectory_ids[]'
 
 The same run, sizes, filter and seed give the same parts on every machine.";
@@ -79,6 +82,9 @@ pub(crate) struct SampleArgs {
     /// Let --save-dir write over other files
     #[arg(long, requires = "save_dir")]
     overwrite: bool,
+    /// Make datasets of the parts, NAME-1, NAME-2 and so on, and NAME-rest; the record of the draw is their description
+    #[arg(long, value_name = "NAME", value_parser = named)]
+    dataset: Option<DatasetName>,
     /// How to print the parts: table, json, ndjson or csv
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: ListFormat,
@@ -122,13 +128,75 @@ pub(super) fn sample(arguments: &SampleArgs, context: &Context) -> Result<(), Cl
             output::plural(draw.population.trajectories as u64, "trajectory", "trajectories"),
         ));
     }
+    let datasets = Datasets::new(&store);
+    let planned = match &arguments.dataset {
+        Some(name) => Some(plan_datasets(&datasets, name, &draw, &manifest)?),
+        None => None,
+    };
     let saved = match &arguments.save_dir {
         Some(folder) => clear(folder, &draw, &manifest, &population, arguments.overwrite, printer)
             .and_then(|()| save(&store, &run, &draw, &manifest, folder, arguments.overwrite, printer)),
         None => Ok(()),
     };
-    print(printer, &draw, &manifest, &population.names, arguments.format)?;
+    let published = match planned.filter(|_| saved.is_ok()) {
+        Some(planned) => make_datasets(&datasets, planned, printer)?,
+        None => Vec::new(),
+    };
+    print(printer, &draw, &manifest, &population.names, &published, arguments.format)?;
     saved
+}
+
+/// What becomes of a part: a dataset to be made, or one that is there already and the same.
+enum PartDataset {
+    New(NewDataset),
+    There(DatasetChange),
+}
+
+/// The datasets of the parts. One that is there and holds something else is in the way, and then none is made.
+fn plan_datasets(
+    datasets: &Datasets<'_>,
+    name: &DatasetName,
+    draw: &Draw,
+    manifest: &Manifest,
+) -> Result<Vec<PartDataset>, CliError> {
+    let description = output::compact(manifest)?;
+    let plan = |part: &sampling::Part| {
+        let end = part.name.strip_prefix("part-").unwrap_or(&part.name);
+        let new = NewDataset {
+            name: named(&format!("{name}-{end}")).map_err(CliError::usage)?,
+            kind: DatasetKind::Trajectory,
+            item_ids: part.ids.iter().map(ToString::to_string).collect(),
+            description: Some(description.trim_end().to_owned()),
+        };
+        let there = new.check(datasets.find(&new.name)?);
+        let there =
+            there.map_err(|error| error.hint("name other datasets with --dataset; nothing was written"))?;
+        Ok(there.map_or_else(|| PartDataset::New(new), PartDataset::There))
+    };
+    draw.parts.iter().map(plan).collect()
+}
+
+fn make_datasets(
+    datasets: &Datasets<'_>,
+    planned: Vec<PartDataset>,
+    printer: &Printer,
+) -> Result<Vec<DatasetChange>, CliError> {
+    let mut made = Vec::with_capacity(planned.len());
+    for planned in planned {
+        let change = match planned {
+            PartDataset::New(new) => new.make(datasets)?,
+            PartDataset::There(change) => change,
+        };
+        printer.note(&format!(
+            "dataset {}: version {}, {}{}",
+            change.name,
+            change.version,
+            output::plural(change.item_count, "trajectory", "trajectories"),
+            if change.changed { "" } else { ", there already" }
+        ));
+        made.push(change);
+    }
+    Ok(made)
 }
 
 /// What can be drawn.
@@ -307,6 +375,7 @@ fn print(
     draw: &Draw,
     manifest: &Manifest,
     names: &BTreeMap<String, String>,
+    published: &[DatasetChange],
     format: ListFormat,
 ) -> Result<(), CliError> {
     match format {
@@ -315,7 +384,14 @@ fn print(
             let parts: Vec<_> = draw
                 .parts
                 .iter()
-                .map(|part| json!({"name": part.name, "trajectory_ids": part.ids}))
+                .enumerate()
+                .map(|(index, part)| {
+                    let mut value = json!({"name": part.name, "trajectory_ids": part.ids});
+                    if let Some(change) = published.get(index) {
+                        value["dataset"] = json!({"name": change.name, "version": change.version});
+                    }
+                    value
+                })
                 .collect();
             let document = json!({"schema_version": 1, "manifest": manifest, "parts": parts});
             printer.data(&output::pretty(&document)?)

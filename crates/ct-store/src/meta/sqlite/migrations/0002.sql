@@ -23,6 +23,8 @@ CREATE TABLE audit (
     detail TEXT
 ) STRICT;
 CREATE INDEX audit_by_subject ON audit (subject);
+CREATE INDEX audit_by_actor ON audit (actor);
+CREATE INDEX audit_of_failures ON audit (audit_id, made_us) WHERE action = 'auth.sign_in_failed';
 CREATE TRIGGER audit_is_not_altered BEFORE UPDATE ON audit BEGIN SELECT raise(ABORT, 'the audit log is not altered'); END;
 CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit BEGIN SELECT raise(ABORT, 'the audit log is not altered'); END;
 

@@ -1,0 +1,7 @@
+//! Routes over real sockets.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod accounts;
+mod comments;
+mod datasets;
+mod support;
