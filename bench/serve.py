@@ -60,7 +60,7 @@ class Server:
         self.process = subprocess.Popen([CT, "serve", "--bind", "127.0.0.1:0", "--private", "--format", "json", *options],
                                         env={**os.environ, **self.env}, stdout=subprocess.PIPE,
                                         stderr=open(WORK / "serve.log", "ab"))
-        self.url = json.loads(self.process.stdout.readline())["url"]
+        self.url = json.loads(self.process.stdout.readline())["listening"]
         self.token = self.post("/api/auth/login", {"username": "bench", "password": "a long password"})["token"]
 
     def __enter__(self):
