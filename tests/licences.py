@@ -3,7 +3,9 @@
 import json, re, subprocess, sys
 
 ALLOWED = {"MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib",
-           "Unicode-3.0", "Unlicense", "CC0-1.0", "0BSD", "MIT-0", "BSL-1.0"}
+           "Unicode-3.0", "Unlicense", "CC0-1.0", "0BSD", "MIT-0", "BSL-1.0",
+           # The certificates that browsers trust: data, free to pass on with the licence.
+           "CDLA-Permissive-2.0"}
 
 
 def allowed(expression):
