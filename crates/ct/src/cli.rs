@@ -59,7 +59,7 @@ enum Command {
     #[command(subcommand, after_help = store::EXAMPLES)]
     Store(store::StoreCommand),
     Serve(serve::ServeArgs),
-    /// Add, list, disable and enable the accounts of a server
+    /// Add, list, change and disable the accounts of a server
     #[command(subcommand, after_help = users::EXAMPLES)]
     Users(users::UsersCommand),
     /// List, create and revoke the tokens of a server

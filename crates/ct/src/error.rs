@@ -236,12 +236,21 @@ impl From<StoreError> for CliError {
             StoreError::NotFound { what } if what.starts_with("run") => {
                 (Kind::NotFound, Some("list the runs with: ct runs list --all".to_owned()))
             }
+            StoreError::NotFound { what } if what.starts_with("user") => {
+                (Kind::NotFound, Some("list the users with: ct users list".to_owned()))
+            }
+            StoreError::NotFound { what } if what.starts_with("token") => {
+                (Kind::NotFound, Some("list the tokens with: ct tokens list --all".to_owned()))
+            }
             StoreError::NotFound { .. } => (Kind::NotFound, None),
             StoreError::Ambiguous { .. } => {
                 (Kind::Conflict, Some("give more characters of the id".to_owned()))
             }
             StoreError::Conflict(Conflict::RunDeleted { run }) => {
                 (Kind::Conflict, Some(format!("bring it back with: ct runs restore {run}")))
+            }
+            StoreError::Conflict(Conflict::UserDisabled { username }) => {
+                (Kind::Conflict, Some(format!("undo it with: ct users enable {username}")))
             }
             StoreError::Conflict(_) => (Kind::Conflict, None),
             StoreError::Forbidden { .. } => (Kind::Conflict, None),

@@ -146,7 +146,10 @@ impl Store {
         let user = self.known_user(username)?;
         let scope = scope.unwrap_or(user.scope);
         if scope > user.scope {
-            let what = format!("user {} may {}, so a token cannot {scope}", user.username, user.scope);
+            let what = format!(
+                "user {} may {}, so no token of it can have scope {scope}",
+                user.username, user.scope
+            );
             return Err(StoreError::invalid(what));
         }
         if expires_at.is_some_and(|at| at <= self.now()) {

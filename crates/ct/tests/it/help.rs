@@ -37,6 +37,7 @@ fn reference() {
         &["users", "add"],
         &["users", "list"],
         &["users", "passwd"],
+        &["users", "scope"],
         &["users", "disable"],
         &["users", "enable"],
         &["tokens"],

@@ -24,7 +24,13 @@ mod logs;
 mod make;
 mod roundtrip;
 mod sample;
+#[cfg(unix)]
+mod serve;
+#[cfg(unix)]
+mod server;
 mod show;
 mod store;
 mod support;
 mod together;
+mod tokens;
+mod users;

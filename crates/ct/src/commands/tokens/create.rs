@@ -46,7 +46,7 @@ fn parse_age(text: &str) -> Result<SignedDuration, String> {
 
 /// Makes the token and prints it.
 pub(super) fn create(arguments: &CreateArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let expires_at = arguments.expires.map(|age| Timestamp::now().checked_add(age)).transpose();
     let expires_at = expires_at.map_err(|_| CliError::usage("--expires goes beyond any calendar"))?;
     let scope = arguments.scope.map(Scope::from);

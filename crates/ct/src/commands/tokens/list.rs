@@ -32,7 +32,7 @@ pub(crate) struct ListArgs {
 
 /// Prints the tokens.
 pub(super) fn list(arguments: &ListArgs, context: &Context) -> Result<(), CliError> {
-    let mut tokens = context.store()?.tokens(arguments.user.as_deref())?;
+    let mut tokens = context.existing_store()?.tokens(arguments.user.as_deref())?;
     let now = Timestamp::now();
     tokens.retain(|token| arguments.all || state(token, now) == "good");
     let printer = &context.printer;

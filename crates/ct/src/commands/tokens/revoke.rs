@@ -27,7 +27,12 @@ pub(crate) struct RevokeArgs {
 
 /// Revokes the tokens.
 pub(super) fn revoke(arguments: &RevokeArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
+    if arguments.tokens.iter().any(|token| token.starts_with("ct_")) {
+        // It is not repeated here: errors end up in logs.
+        return Err(CliError::usage("a token is revoked by its id, not by itself")
+            .hint("find its id with: ct tokens list"));
+    }
+    let store = context.existing_store()?;
     let mut items = Vec::with_capacity(arguments.tokens.len());
     for token_id in &arguments.tokens {
         let changed = store.revoke_token(token_id, None, &Actor::local())?;

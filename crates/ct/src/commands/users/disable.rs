@@ -52,7 +52,7 @@ pub(super) fn enable(arguments: &EnableArgs, context: &Context) -> Result<(), Cl
 }
 
 fn set(context: &Context, username: &str, disabled: bool, format: Format) -> Result<(), CliError> {
-    let changed = context.store()?.set_user_disabled(username, disabled, &Actor::local())?;
+    let changed = context.existing_store()?.set_user_disabled(username, disabled, &Actor::local())?;
     let verb = if disabled { "disabled" } else { "enabled" };
     let said = if changed {
         format!("{verb} user {username}")

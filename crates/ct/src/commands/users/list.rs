@@ -24,7 +24,7 @@ pub(crate) struct ListArgs {
 
 /// Prints the users.
 pub(super) fn list(arguments: &ListArgs, context: &Context) -> Result<(), CliError> {
-    let users = context.store()?.users()?;
+    let users = context.store_if_any()?.map_or(Ok(Vec::new()), |store| store.users())?;
     let printer = &context.printer;
     match arguments.format {
         Format::Json => printer.data(&output::pretty(&json!({"schema_version": 1, "items": users}))?),

@@ -4,6 +4,7 @@ mod add;
 mod disable;
 mod list;
 mod passwd;
+mod scope;
 
 use std::io::{IsTerminal as _, Read as _};
 
@@ -19,19 +20,21 @@ Examples:
   ct users add ana --scope admin                  Asks for the password
   ct users add ci --scope write --password-stdin < password.txt
   ct users list
-  ct users disable ana                            Nor sign-ins nor tokens, from now on
+  ct users scope ana read                         No more writing, from now on
+  ct users disable ana                            Neither sign-ins nor tokens
 
 They work on the data folder, also while a server runs.";
 
 /// Bytes of a password on standard input, at most.
 const PASSWORD_INPUT_MAX: u64 = 4096;
 
-/// Add, list, disable and enable the accounts of a server. The help of each is that of its arguments.
+/// Add, list, change and disable the accounts of a server. The help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
     Add(add::AddArgs),
     List(list::ListArgs),
     Passwd(passwd::PasswdArgs),
+    Scope(scope::ScopeArgs),
     Disable(disable::DisableArgs),
     Enable(disable::EnableArgs),
 }
@@ -42,6 +45,7 @@ pub(crate) fn run(command: UsersCommand, context: &Context) -> Result<(), CliErr
         UsersCommand::Add(arguments) => add::add(&arguments, context),
         UsersCommand::List(arguments) => list::list(&arguments, context),
         UsersCommand::Passwd(arguments) => passwd::passwd(&arguments, context),
+        UsersCommand::Scope(arguments) => scope::scope(&arguments, context),
         UsersCommand::Disable(arguments) => disable::disable(&arguments, context),
         UsersCommand::Enable(arguments) => disable::enable(&arguments, context),
     }

@@ -35,7 +35,7 @@ pub(crate) struct PasswdArgs {
 
 /// Changes the password.
 pub(super) fn passwd(arguments: &PasswdArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.store()?;
+    let store = context.existing_store()?;
     let username = &arguments.username;
     store.set_password(username, &arguments.password.read()?, arguments.revoke_tokens, &Actor::local())?;
     let tokens = if arguments.revoke_tokens { "; all tokens are revoked" } else { "" };
