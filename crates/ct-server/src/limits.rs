@@ -68,3 +68,5 @@ pub(crate) const LOGIN_COUNTERS: usize = 1 << 14;
 pub(crate) const PASSWORD_CHECKS_MAX: usize = 4;
 /// How long a sign-in waits for its turn.
 pub(crate) const PASSWORD_CHECK_WAIT: Duration = Duration::from_secs(10);
+/// Documents of one registration. The contract has clients send 50.
+pub(crate) const REGISTER_DOCUMENTS_MAX: usize = 1000;

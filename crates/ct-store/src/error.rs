@@ -152,6 +152,38 @@ pub enum Conflict {
         /// Its name.
         key: ObjectKey,
     },
+    /// The log of the run is the log of another run already.
+    #[error("run {run} is there already as run {held_by}{}, from the same log", if *deleted { ", which is deleted" } else { "" })]
+    LogTaken {
+        /// The run that was to have it.
+        run: RunId,
+        /// The run that has it.
+        held_by: RunId,
+        /// That run is deleted, and can be restored.
+        deleted: bool,
+    },
+    /// The run has this trajectory, with another document.
+    #[error("trajectory {trajectory} of run {run} is stored already, with another document")]
+    DocumentDiffers {
+        /// The trajectory.
+        trajectory: TrajectoryId,
+        /// The run.
+        run: RunId,
+    },
+    /// The run is there, with another header.
+    #[error("run {run} is stored already, with another header")]
+    HeaderDiffers {
+        /// The run.
+        run: RunId,
+    },
+    /// The run is there, and has no such trajectory.
+    #[error("run {run} is complete, and has no trajectory {trajectory}")]
+    RunComplete {
+        /// The run.
+        run: RunId,
+        /// The trajectory that was to be added.
+        trajectory: TrajectoryId,
+    },
     /// Someone else changed the run meanwhile.
     #[error("run {run} was changed meanwhile: it is at version {version}, not {expected}")]
     Changed {

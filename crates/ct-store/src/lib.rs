@@ -14,7 +14,8 @@
 //! all trajectories. So a run is there as a whole or not at all, its log is there whenever it is, and a process killed
 //! at any point leaves at most files that nothing refers to, which [`Store::gc`] collects.
 //!
-//! This crate knows nothing of the command line, the network, or the inside of a log. Which index answers a query is
+//! This crate knows nothing of the command line, the network, or the inside of a log, but that a registered
+//! sample has to lie in it where its document says. Which index answers a query is
 //! the matter of `meta::sqlite` alone.
 
 mod actor;
@@ -28,9 +29,9 @@ mod store;
 
 pub use actor::Actor;
 pub use error::{Conflict, StoreError};
-pub use ops::{Author, Identity, Ingest, TrajectoryComments, hash_log, merge_comments};
+pub use ops::{Author, Identity, Ingest, Registration, TrajectoryComments, hash_log, merge_comments};
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
-    GcReport, KnownRun, NewRun, StagedLog, StoredObject,
+    GcReport, KnownRun, NewRun, Registered, StagedLog, StoredObject,
 };
 pub use store::{Clock, Store};

@@ -104,6 +104,17 @@ impl StoredObject {
     }
 }
 
+/// What came of a registration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Registered {
+    /// Documents that were not there before.
+    pub added: u64,
+    /// Documents that were.
+    pub already_there: u64,
+    /// The run whose header came with them; it is in lists now.
+    pub run_id: Option<RunId>,
+}
+
 /// Something that [`crate::Store::check`] found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {

@@ -16,7 +16,7 @@ use crate::actor::Actor;
 use crate::blob::{LogFolder, LogKey};
 use crate::error::{Conflict, Result, StoreError};
 use crate::meta::{Candidate, MetaStore, SqliteStore};
-use crate::ops::{self, Ingest};
+use crate::ops::{self, Ingest, LogIndexes};
 use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport};
 
 /// Tells the time.
@@ -32,6 +32,7 @@ pub struct Store {
     data_dir: PathBuf,
     meta: Box<dyn MetaStore>,
     logs: LogFolder,
+    log_indexes: LogIndexes,
     clock: Clock,
 }
 
@@ -46,7 +47,13 @@ impl Store {
         fs::create_dir_all(data_dir).map_err(StoreError::io("make the data folder", data_dir))?;
         let meta = SqliteStore::open(&data_dir.join(DATABASE))?;
         let logs = LogFolder::new(data_dir);
-        Ok(Store { data_dir: data_dir.to_owned(), meta: Box::new(meta), logs, clock })
+        Ok(Store {
+            data_dir: data_dir.to_owned(),
+            meta: Box::new(meta),
+            logs,
+            log_indexes: LogIndexes::default(),
+            clock,
+        })
     }
 
     /// As [`Store::open`], but never makes one: [`StoreError::NoStore`].
@@ -70,6 +77,10 @@ impl Store {
 
     pub(crate) fn logs(&self) -> &LogFolder {
         &self.logs
+    }
+
+    pub(crate) fn log_indexes(&self) -> &LogIndexes {
+        &self.log_indexes
     }
 
     /// As exact as times are kept: what is told of a change at once is what is read of it later.

@@ -42,20 +42,33 @@ pub(super) fn open_data(
 
     let mut header = [0; LOCAL_HEADER_BYTES as usize];
     stream.read_exact(&mut header).map_err(|e| torn_or_io(entry, e))?;
-    if !header.starts_with(LOCAL_SIGNATURE) {
-        return Err(problem(entry, MemberProblem::NoHeader));
-    }
-    let names = u64::from(u16_at(&header, 26)) + u64::from(u16_at(&header, 28));
-    let start = entry.header_offset + LOCAL_HEADER_BYTES + names;
-    if start.saturating_add(entry.compressed_size) > source.size_bytes() {
-        return Err(problem(entry, MemberProblem::Torn));
-    }
+    let (names, start) = names_and_start(&header, &**source, entry)?;
     if names > name_slack {
         stream = Arc::clone(source).stream(start, entry.compressed_size)?;
     } else {
         io::copy(&mut (&mut stream).take(names), &mut io::sink()).map_err(|e| torn_or_io(entry, e))?;
     }
     Ok((start, Box::new(FromSource(stream.take(entry.compressed_size)))))
+}
+
+/// The offset of a member's first data byte.
+pub(super) fn data_start(source: &dyn Source, entry: &Entry) -> Result<u64, ArchiveError> {
+    let mut header = [0; LOCAL_HEADER_BYTES as usize];
+    source.read_exact_at(entry.header_offset, &mut header).map_err(|e| torn_or_io(entry, e))?;
+    Ok(names_and_start(&header, source, entry)?.1)
+}
+
+/// The length of what stands between a local header and the data, and where the data begins.
+fn names_and_start(header: &[u8], source: &dyn Source, entry: &Entry) -> Result<(u64, u64), ArchiveError> {
+    if !header.starts_with(LOCAL_SIGNATURE) {
+        return Err(problem(entry, MemberProblem::NoHeader));
+    }
+    let names = u64::from(u16_at(header, 26)) + u64::from(u16_at(header, 28));
+    let start = entry.header_offset.saturating_add(LOCAL_HEADER_BYTES + names);
+    if start.saturating_add(entry.compressed_size) > source.size_bytes() {
+        return Err(problem(entry, MemberProblem::Torn));
+    }
+    Ok((names, start))
 }
 
 /// Marks errors of the source, so that they are told apart from a decoder's.

@@ -203,6 +203,17 @@ impl Archive {
         EntryReader::open(&self.source, entry, &self.limits)
     }
 
+    /// Where the member's data lies, as its local header says: one small read.
+    pub fn stored_range(&self, entry: &Entry) -> Result<StoredRange, ArchiveError> {
+        Ok(StoredRange {
+            method: entry.method,
+            start: entry::data_start(&*self.source, entry)?,
+            compressed_size: entry.compressed_size,
+            uncompressed_size: entry.uncompressed_size,
+            crc32: entry.crc32,
+        })
+    }
+
     /// The member's bytes as they lie in the file, to be copied into another archive unread.
     pub fn read_compressed(&self, entry: &Entry) -> Result<impl std::io::Read + Send + use<>, ArchiveError> {
         Ok(entry::open_data(&self.source, entry)?.1)

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::value::{get_object, number};
 use crate::{RunHeader, TrajectoryDocument, round_usd};
 
 /// Sums over the documents of a run, one after the other.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Registration {
     trajectory_count: u64,
     total_cost_usd: Option<f64>,
@@ -19,17 +21,28 @@ pub struct Registration {
 impl Registration {
     /// Adds a document. `control_setting` is the sample's `environment.setting`, which a document does not hold.
     pub fn add(&mut self, document: &TrajectoryDocument, control_setting: Option<&str>) {
-        self.trajectory_count += 1;
-        self.models.extend(document.models.iter().cloned());
-        self.control_settings.extend(control_setting.map(str::to_owned));
         let total = document.cost.as_ref().and_then(|cost| cost.total_cost);
-        if let Some(cost) = total {
+        let by_model = cost_by_model(document);
+        self.merge(Self {
+            trajectory_count: 1,
+            total_cost_usd: total,
+            incomplete: document.cost.is_some() && total.is_none() || by_model.values().any(Option::is_none),
+            cost_by_model: by_model,
+            models: document.models.iter().cloned().collect(),
+            control_settings: control_setting.map(str::to_owned).into_iter().collect(),
+        });
+    }
+
+    /// Adds the sums over the documents that follow.
+    pub fn merge(&mut self, later: Self) {
+        self.trajectory_count += later.trajectory_count;
+        self.models.extend(later.models);
+        self.control_settings.extend(later.control_settings);
+        if let Some(cost) = later.total_cost_usd {
             self.total_cost_usd = Some(self.total_cost_usd.unwrap_or(0.0) + cost);
         }
-        let by_model = cost_by_model(document);
-        self.incomplete |=
-            document.cost.is_some() && total.is_none() || by_model.values().any(Option::is_none);
-        for (model, cost) in by_model {
+        self.incomplete |= later.incomplete;
+        for (model, cost) in later.cost_by_model {
             // Once a part is not known, no whole is. What is known is in the total.
             self.cost_by_model
                 .entry(model)
@@ -38,6 +51,11 @@ impl Registration {
                 })
                 .or_insert(cost);
         }
+    }
+
+    /// The models of all documents added, sorted.
+    pub fn models(&self) -> impl Iterator<Item = &String> {
+        self.models.iter()
     }
 
     /// Number of documents added.

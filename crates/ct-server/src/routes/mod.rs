@@ -7,6 +7,7 @@ mod datasets;
 mod eval_logs;
 mod health;
 mod objects;
+mod register;
 mod runs;
 mod trajectories;
 
@@ -37,6 +38,7 @@ fn api() -> OpenApiRouter<App> {
         .merge(eval_logs::routes())
         .merge(objects::routes())
         .merge(trajectories::routes())
+        .merge(register::routes())
 }
 
 /// The OpenAPI document.

@@ -4,4 +4,7 @@
 mod accounts;
 mod comments;
 mod datasets;
+mod objects;
+mod register;
 mod support;
+mod wire;

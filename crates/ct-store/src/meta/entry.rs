@@ -28,6 +28,24 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Of a document, whose text is filled in elsewhere; `run_id` when it is known.
+    pub(crate) fn new(
+        document: &TrajectoryDocument,
+        trajectory_id: TrajectoryId,
+        run_id: RunId,
+        eval_metadata: Option<Map<String, Value>>,
+    ) -> Self {
+        let range = document.eval_sample_range.as_ref();
+        Self {
+            row: row(document, trajectory_id, run_id),
+            has_side: document.side_task.is_some() || document.side_task_success.is_some(),
+            range_end: range.map(|range| range.compressed_start.saturating_add(range.compressed_size)),
+            datasets: document.datasets.clone(),
+            eval_metadata,
+            document: String::new(),
+        }
+    }
+
     pub(crate) fn main_outcome(&self) -> Outcome {
         Outcome::of(self.row.main_task_success)
     }
@@ -39,11 +57,7 @@ impl Entry {
 }
 
 /// The row of a document in a list.
-pub(crate) fn row(
-    document: &TrajectoryDocument,
-    trajectory_id: TrajectoryId,
-    run_id: RunId,
-) -> TrajectoryRow {
+fn row(document: &TrajectoryDocument, trajectory_id: TrajectoryId, run_id: RunId) -> TrajectoryRow {
     let environment = document.environment.as_ref();
     let main_task = document.main_task.as_ref();
     let side_task = document.side_task.as_ref();
@@ -96,7 +110,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    pub(crate) fn add(&mut self, entry: &Entry, models: &[String]) {
+    pub(crate) fn add<'a>(&mut self, entry: &Entry, models: impl IntoIterator<Item = &'a String>) {
         self.trajectories += 1;
         count(&mut self.counts.main, Some(entry.main_outcome()));
         count(&mut self.counts.side, entry.side_outcome());
@@ -105,7 +119,7 @@ impl Sums {
         self.main_tasks.extend(entry.row.main_task_id.clone());
         self.side_tasks.extend(entry.row.side_task_id.clone());
         self.authors.extend(entry.row.authors.iter().cloned());
-        self.models.extend(models.iter().cloned());
+        self.models.extend(models.into_iter().cloned());
     }
 }
 

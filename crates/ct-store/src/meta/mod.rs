@@ -28,9 +28,9 @@ use crate::record::{CommitMode, Committed, Finding, KnownRun, NewRun};
 pub(crate) use accounts::{AccountStore, TokenEntry, UserChange, UserSecret};
 pub(crate) use comments::{CommentNote, CommentStore, TrajectoryComment};
 pub(crate) use datasets::DatasetStore;
-pub(crate) use entry::{Entry, Sums, row};
+pub(crate) use entry::{Entry, Sums};
 pub(crate) use sqlite::SqliteStore;
-pub(crate) use uploads::UploadStore;
+pub(crate) use uploads::{PendingDocument, RegisteredHeader, UploadStore};
 
 /// A run with its trajectories, ready to be stored.
 pub(crate) struct StagedRun<'a> {

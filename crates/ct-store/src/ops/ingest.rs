@@ -16,7 +16,7 @@ use super::FilesLock;
 use crate::blob::{COPY_BYTES, LogKey};
 use crate::error::{Result, StoreError};
 use crate::hashing::{Hashes, copy_hashed};
-use crate::meta::{Entry, StagedRun, Sums, row};
+use crate::meta::{Entry, StagedRun, Sums};
 use crate::record::{CommitMode, Committed, KnownRun, NewRun, StagedLog};
 use crate::store::Store;
 
@@ -130,18 +130,11 @@ impl<'s> Ingest<'s> {
             .ok_or_else(|| StoreError::invalid(format!("{} has no id", sample())))?;
         // Filled in when the run's id is known.
         let run = RunId::new(id.as_str()).map_err(|error| StoreError::invalid(error.to_string()))?;
-        let range = document.eval_sample_range.as_ref();
         let mut kept = document.clone();
         let eval_metadata = std::mem::take(&mut kept.eval_metadata);
         let of_run = self.eval_metadata.get_or_insert_with(|| eval_metadata.clone());
-        let entry = Entry {
-            row: row(document, id, run),
-            has_side: document.side_task.is_some() || document.side_task_success.is_some(),
-            range_end: range.map(|range| range.compressed_start.saturating_add(range.compressed_size)),
-            datasets: document.datasets.clone(),
-            eval_metadata: (*of_run != eval_metadata).then_some(eval_metadata),
-            document: String::new(),
-        };
+        let own = (*of_run != eval_metadata).then_some(eval_metadata);
+        let entry = Entry::new(document, id, run, own);
         self.sums.add(&entry, &document.models);
 
         let path = self.folder.path().join("documents");

@@ -6,7 +6,9 @@ mod comments;
 mod datasets;
 mod gc;
 mod ingest;
+mod log_index;
 mod objects;
+mod register;
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -21,6 +23,9 @@ pub(crate) use check::check;
 pub use comments::{Author, TrajectoryComments, merge_comments};
 pub(crate) use gc::gc;
 pub use ingest::{Ingest, hash_log};
+pub(crate) use log_index::LogIndexes;
+pub use register::Registration;
+pub(crate) use register::{comparable_document, comparable_header};
 
 /// How long an ingest waits for a collection, and a collection for an ingest that is about to end.
 const SHARED_TIMEOUT: Duration = Duration::from_secs(10);

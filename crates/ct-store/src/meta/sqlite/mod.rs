@@ -18,6 +18,7 @@ mod list;
 mod postings;
 mod reach;
 mod read;
+mod register;
 mod uploads;
 
 use std::ops::ControlFlow;

@@ -1,15 +1,15 @@
 //! See [`crate::meta::UploadStore`].
 
-use ct_model::ObjectKey;
+use ct_model::{ObjectKey, RunId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::json;
 
-use super::{DbError, SqliteStore, journal, read, signed};
+use super::{DbError, SqliteStore, journal, read, register, signed};
 use crate::actor::Actor;
 use crate::error::{Conflict, Result, StoreError};
-use crate::meta::UploadStore;
-use crate::record::StoredObject;
+use crate::meta::{PendingDocument, RegisteredHeader, UploadStore};
+use crate::record::{Registered, StoredObject};
 
 type DbResult<T> = std::result::Result<T, DbError>;
 
@@ -25,6 +25,25 @@ impl UploadStore for SqliteStore {
     fn add_object(&self, object: &StoredObject, actor: &Actor, now: Timestamp) -> Result<()> {
         self.write("keep an uploaded log", |conn| add_object(conn, object, actor, now))
     }
+
+    fn run_is_deleted(&self, run: &RunId) -> Result<Option<bool>> {
+        self.read("look for a run", |conn| run_is_deleted(conn, run))
+    }
+
+    fn register(
+        &self,
+        documents: Vec<PendingDocument>,
+        header: Option<RegisteredHeader>,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<Registered> {
+        self.write("register a run", |conn| register::register(conn, documents, header, actor, now))
+    }
+}
+
+pub(super) fn run_is_deleted(conn: &Connection, run: &RunId) -> DbResult<Option<bool>> {
+    let mut find = conn.prepare_cached("SELECT deleted_us IS NOT NULL FROM runs WHERE run_id = ?")?;
+    Ok(find.query_row([run.as_str()], |row| row.get(0)).optional()?)
 }
 
 fn object(conn: &Connection, key: &ObjectKey) -> DbResult<Option<StoredObject>> {
@@ -41,8 +60,7 @@ fn object(conn: &Connection, key: &ObjectKey) -> DbResult<Option<StoredObject>> 
 }
 
 fn check_key_is_free(conn: &Connection, key: &ObjectKey) -> DbResult<()> {
-    let mut find = conn.prepare_cached("SELECT deleted_us IS NOT NULL FROM runs WHERE run_id = ?")?;
-    let run = find.query_row([key.run.as_str()], |row| row.get::<_, bool>(0)).optional()?;
+    let run = run_is_deleted(conn, &key.run)?;
     let mut find = conn.prepare_cached("SELECT 1 FROM objects WHERE object_key = ?")?;
     let conflict = match run {
         Some(true) => Conflict::RunDeleted { run: key.run.clone() },

@@ -88,17 +88,19 @@ CREATE TABLE upload_parts (
     PRIMARY KEY (upload_id, start)
 ) STRICT, WITHOUT ROWID;
 
--- Documents that were registered and whose run's header is not there yet. `entry` is what lists need of one.
+-- Documents that were registered and whose run's header is not there yet. `entry` is what lists and sums need of one,
+-- `position` the place of its sample in the log.
 CREATE TABLE pending_documents (
     pending_id INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL,
     trajectory_id TEXT NOT NULL UNIQUE,
+    position INTEGER NOT NULL,
     made_us INTEGER NOT NULL,
     created_by TEXT,
     entry TEXT NOT NULL,
     document TEXT NOT NULL
 ) STRICT;
-CREATE INDEX pending_documents_by_run ON pending_documents (run_id, pending_id);
+CREATE INDEX pending_documents_by_run ON pending_documents (run_id, position);
 
 CREATE TABLE datasets (
     dataset INTEGER PRIMARY KEY,

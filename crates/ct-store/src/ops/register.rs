@@ -1,0 +1,316 @@
+//! Clients register the runs whose logs they uploaded.
+//!
+//! Documents come in batches and wait, unseen, until the run's header is there; then one transaction makes the run
+//! visible with all of them. Doing it again changes nothing, whoever does it: what comes again is compared with what is
+//! there, but for what is the store's to say. What is registered must agree with the stored log.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use ct_model::convert::Registration as Sums;
+use ct_model::{LogFormat, LogRef, ObjectKey, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::log_index::LogIndex;
+use crate::actor::Actor;
+use crate::error::{Conflict, Result, StoreError};
+use crate::meta::{Entry, PendingDocument, RegisteredHeader};
+use crate::record::{NewRun, Registered, StagedLog};
+use crate::store::Store;
+
+/// A batch of documents, and perhaps the header of their run, as a client sends them.
+#[derive(Debug, Clone, Default)]
+pub struct Registration {
+    /// Documents, of one run or of several.
+    pub documents: Vec<Value>,
+    /// With the last batch of a run.
+    pub header: Option<Value>,
+    /// The lengths of logs by key, as the client uploaded them.
+    pub log_sizes: BTreeMap<String, u64>,
+    /// The bucket of `s3://<bucket>/<key>` in what is sent.
+    pub bucket: String,
+}
+
+/// The fields of a document that are null when nothing decided them. Other nulls are left out.
+const NULLABLE: [&str; 3] = ["main_task_success", "side_task_success", "error"];
+
+impl Store {
+    /// Takes in a batch as a whole, or nothing of it. With the header the run becomes visible.
+    pub fn register(&self, batch: Registration, actor: &Actor) -> Result<Registered> {
+        let now = self.now();
+        for (name, size_bytes) in &batch.log_sizes {
+            self.check_size(name, *size_bytes)?;
+        }
+        let mut logs = Logs { store: self, bucket: &batch.bucket, found: HashMap::new() };
+        let mut documents = Vec::with_capacity(batch.documents.len());
+        for (number, value) in batch.documents.into_iter().enumerate() {
+            documents.push(take_document(&mut logs, value, number, actor, now)?);
+        }
+        let header = match batch.header {
+            Some(value) => {
+                let runs = documents.iter().map(|document: &PendingDocument| &document.run);
+                Some(take_header(&mut logs, value, runs, actor, now)?)
+            }
+            None => None,
+        };
+        self.meta().register(documents, header, actor, now)
+    }
+
+    fn check_size(&self, name: &str, size_bytes: u64) -> Result<()> {
+        let key: ObjectKey =
+            name.parse().map_err(|error| StoreError::invalid(format!("eval_log_sizes: {error}")))?;
+        match self.meta().object(&key)? {
+            Some(object) if object.log.size_bytes == size_bytes => Ok(()),
+            Some(object) => Err(StoreError::invalid(format!(
+                "eval_log_sizes: {name} is stored with {} bytes, not {size_bytes}",
+                object.log.size_bytes
+            ))),
+            None => match self.meta().run_is_deleted(&key.run)? {
+                Some(true) => Err(Conflict::RunDeleted { run: key.run }.into()),
+                _ => Err(not_uploaded(name)),
+            },
+        }
+    }
+}
+
+fn not_uploaded(name: &str) -> StoreError {
+    StoreError::invalid(format!("log {name} is not there; upload it first"))
+}
+
+/// The logs of the runs of a batch.
+struct Logs<'a> {
+    store: &'a Store,
+    bucket: &'a str,
+    found: HashMap<RunId, Arc<RunLog>>,
+}
+
+struct RunLog {
+    key: ObjectKey,
+    log: LogRef,
+    index: Arc<LogIndex>,
+}
+
+impl Logs<'_> {
+    /// The stored log of a run, when it may be registered.
+    fn get(&mut self, run: &RunId) -> Result<Arc<RunLog>> {
+        if let Some(found) = self.found.get(run) {
+            return Ok(Arc::clone(found));
+        }
+        let store = self.store;
+        if store.meta().run_is_deleted(run)? == Some(true) {
+            return Err(Conflict::RunDeleted { run: run.clone() }.into());
+        }
+        let mut object = None;
+        for format in [LogFormat::Eval, LogFormat::Json] {
+            object = store.meta().object(&ObjectKey::new(run.clone(), format))?;
+            if object.is_some() {
+                break;
+            }
+        }
+        let object = object.ok_or_else(|| not_uploaded(&format!("{run}.eval")))?;
+        if let Some(known) = store.meta().run_of_log(&object.log.hash)?.filter(|known| known.run_id != *run) {
+            let (run, held_by, deleted) = (run.clone(), known.run_id, known.deleted);
+            return Err(Conflict::LogTaken { run, held_by, deleted }.into());
+        }
+        let index = store.log_indexes().get(&object.log.hash, &store.log_path(&object.log));
+        let index = index
+            .map_err(|error| StoreError::invalid(format!("log {} is of no use: {error}", object.key)))?;
+        let found = Arc::new(RunLog { key: object.key, log: object.log, index });
+        self.found.insert(run.clone(), Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// Checks that an address is that of this log, or of something in it.
+    fn check_url(&self, url: &str, log: &RunLog) -> std::result::Result<(), String> {
+        let key = log.key.to_string();
+        let rest = url.strip_prefix("s3://").and_then(|rest| rest.strip_prefix(self.bucket));
+        let rest =
+            rest.and_then(|rest| rest.strip_prefix('/')).and_then(|rest| rest.strip_prefix(key.as_str()));
+        match rest {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => Ok(()),
+            _ => Err(format!("eval_log_url: {url:?} is not in s3://{}/{key}", self.bucket)),
+        }
+    }
+}
+
+fn take_document(
+    logs: &mut Logs<'_>,
+    value: Value,
+    number: usize,
+    actor: &Actor,
+    now: Timestamp,
+) -> Result<PendingDocument> {
+    let Value::Object(mut document) = value else {
+        return Err(StoreError::invalid(format!("trajectories[{number}]: not an object")));
+    };
+    let name = match document.get("trajectory_id").and_then(Value::as_str) {
+        Some(id) => format!("trajectories[{number}] ({})", id.chars().take(128).collect::<String>()),
+        None => format!("trajectories[{number}]"),
+    };
+    let invalid = |what: String| StoreError::invalid(format!("{name}: {what}"));
+    own(&mut document, actor, now);
+    document.retain(|field, value| !value.is_null() || NULLABLE.contains(&field.as_str()));
+    let value = Value::Object(document);
+    let typed: TrajectoryDocument = typed(&value).map_err(invalid)?;
+    let Value::Object(mut document) = value else { return Err(invalid("not an object".to_owned())) };
+    let id = typed.trajectory_id.clone().ok_or_else(|| invalid("trajectory_id: missing".to_owned()))?;
+    let run = typed.run_id.clone().ok_or_else(|| invalid("run_id: missing".to_owned()))?;
+
+    let log = logs.get(&run)?;
+    if let Some(url) = &typed.eval_log_url {
+        logs.check_url(url, &log).map_err(invalid)?;
+    }
+    let key = typed.eval_sample_range.as_ref().and_then(|range| range.key.as_deref());
+    if let Some(key) = key
+        && key.parse::<ObjectKey>().map(|key| key.run).as_ref() != Ok(&run)
+    {
+        return Err(invalid(format!("eval_sample_range.key: {key:?} is no log of run {run}")));
+    }
+    let position = log.index.check(&typed).map_err(invalid)?;
+
+    let setting = document.get("environment").and_then(|environment| environment.get("setting"));
+    let mut sums = Sums::default();
+    sums.add(&typed, setting.and_then(Value::as_str));
+    document.remove("eval_metadata");
+    let mut entry = Entry::new(&typed, id, run.clone(), Some(typed.eval_metadata.clone()));
+    entry.document = Value::Object(document).to_string();
+    Ok(PendingDocument { run, position: position as u64, entry, sums })
+}
+
+fn take_header<'a>(
+    logs: &mut Logs<'_>,
+    value: Value,
+    mut runs: impl Iterator<Item = &'a RunId>,
+    actor: &Actor,
+    now: Timestamp,
+) -> Result<RegisteredHeader> {
+    let invalid = |what: String| StoreError::invalid(format!("run: {what}"));
+    let Value::Object(mut fields) = value else { return Err(invalid("not an object".to_owned())) };
+    own(&mut fields, actor, now);
+    fields.retain(|_, value| !value.is_null());
+    let value = Value::Object(fields);
+    let header: RunHeader = typed(&value).map_err(invalid)?;
+    let run = header.run_id.clone().or_else(|| runs.next().cloned());
+    let run = run.ok_or_else(|| invalid("run_id: missing".to_owned()))?;
+    if header.name.trim().is_empty() {
+        return Err(invalid("name: empty".to_owned()));
+    }
+    let log = logs.get(&run)?;
+    if let Some(url) = &header.eval_log_url {
+        logs.check_url(url, &log).map_err(invalid)?;
+    }
+    let facts = log.index.facts();
+    let facts =
+        facts.map_err(|error| StoreError::invalid(format!("log {} is of no use: {error}", log.key)))?;
+    let registered = comparable_header(&value);
+    Ok(RegisteredHeader {
+        run: NewRun {
+            run_id: run,
+            header,
+            actor: actor.clone(),
+            edit: RunEdit::default(),
+            status: facts.status.as_deref().map_or(RunStatus::Unknown, RunStatus::from_log),
+            eval_id: facts.eval_id,
+            eval_created: facts.created,
+            source: None,
+            defects: log.index.defects(),
+            log: StagedLog {
+                hash: log.log.hash.clone(),
+                size_bytes: log.log.size_bytes,
+                format: log.log.format,
+                path: logs.store.log_path(&log.log),
+                healed: false,
+            },
+        },
+        registered,
+    })
+}
+
+/// Makes of JSON what it should be; else says which field is not, and why.
+fn typed<T: DeserializeOwned>(value: &Value) -> std::result::Result<T, String> {
+    // Telling the path costs time, so it is looked for only when it is needed.
+    T::deserialize(value).or_else(|_| {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            let error = error.into_inner();
+            if path == "." { error.to_string() } else { format!("{path}: {error}") }
+        })
+    })
+}
+
+/// Takes out what a client does not decide: who made something, and when.
+fn own(fields: &mut Map<String, Value>, actor: &Actor, now: Timestamp) {
+    fields.remove("created_at");
+    fields.remove("created_by");
+    let own_list = |comments: &mut Value| {
+        for (number, comment) in comments.as_array_mut().into_iter().flatten().enumerate() {
+            let text = comment.get("text").cloned().unwrap_or_else(|| json!(""));
+            let id = comment.get("id").filter(|id| id.is_string()).cloned();
+            let id = id.unwrap_or_else(|| json!(number.to_string()));
+            *comment = json!({"id": id, "text": text, "created": now.to_string(), "created_by": actor.user});
+        }
+    };
+    if let Some(comments) = fields.get_mut("comments") {
+        own_list(comments);
+    }
+    if let Some(Value::Object(steps)) = fields.get_mut("step_comments") {
+        steps.values_mut().for_each(own_list);
+    }
+}
+
+/// A document less what is not compared: what the store says, and where the log lies.
+pub(crate) fn comparable_document(document: &str, eval_metadata: &Map<String, Value>) -> Option<Value> {
+    let Ok(Value::Object(mut fields)) = serde_json::from_str(document) else { return None };
+    for field in [
+        "trajectory_id",
+        "run_id",
+        "eval_log_url",
+        "converted_at",
+        "created_at",
+        "created_by",
+        "comments",
+        "step_comments",
+    ] {
+        fields.remove(field);
+    }
+    if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+        metadata.remove("converted_at");
+    }
+    if let Some(Value::Object(range)) = fields.get_mut("eval_sample_range") {
+        for field in ["key", "eTag", "versionId"] {
+            range.remove(field);
+        }
+    }
+    fields.insert("eval_metadata".to_owned(), Value::Object(eval_metadata.clone()));
+    Some(Value::Object(fields))
+}
+
+/// A header less what is not compared: what the store says or counts, and where the log lies.
+pub(crate) fn comparable_header(header: &Value) -> Value {
+    let mut fields = header.as_object().cloned().unwrap_or_default();
+    for field in [
+        "run_id",
+        "created_at",
+        "created_by",
+        "trajectory_count",
+        "eval_log_url",
+        "total_cost_usd",
+        "cost_by_model",
+        "models",
+        "control_settings",
+        "comments",
+        "converted_at",
+    ] {
+        fields.remove(field);
+    }
+    // What is empty is the same as what is absent.
+    fields.retain(|_, value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(items) => !items.is_empty(),
+        _ => true,
+    });
+    Value::Object(fields)
+}
