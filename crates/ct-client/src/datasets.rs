@@ -29,9 +29,12 @@ impl Client {
         self.http().json(&accepts_json(Call::get(url)))
     }
 
-    /// All versions, newest first.
+    /// All versions, newest first. Of a server that can leave them out, without their items.
     pub fn dataset_versions(&self, name: &DatasetName) -> Result<Vec<DatasetVersion>> {
-        let url = self.url(&["datasets", name.as_str(), "versions"]);
+        let url = with_query(
+            self.url(&["datasets", name.as_str(), "versions"]),
+            &[("item_ids", "false".to_owned())],
+        );
         // The contract does not say whether this list has the envelope.
         let answer: Value = self.http().json(&accepts_json(Call::get(url.clone())))?;
         if answer.is_array() {

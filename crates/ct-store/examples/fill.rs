@@ -1,4 +1,5 @@
 //! Fills a data folder with made-up runs, for measuring: `fill <data folder> <runs> <trajectories per run> [seed]`.
+//! Each tenth trajectory is in the dataset `tenth`, the newest version of which differs by a few from a whole one.
 //!
 //! The same seed gives the same runs, so two folders can be compared.
 
@@ -6,8 +7,11 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
 
-use ct_model::{LogFormat, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument};
-use ct_store::{CommitMode, NewRun, Store};
+use ct_model::{
+    DatasetEdit, DatasetName, LogFormat, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument,
+    TrajectoryQuery,
+};
+use ct_store::{Actor, CommitMode, NewRun, Store};
 use serde_json::json;
 
 /// A small generator of numbers that look random (xorshift).
@@ -61,6 +65,22 @@ fn main() -> Result<(), Box<dyn Error>> {
             writeln!(io::stderr(), "{} of {runs} runs", number + 1)?;
         }
     }
+    publish(&store)
+}
+
+fn publish(store: &Store) -> Result<(), Box<dyn Error>> {
+    let all = store.trajectory_ids(&TrajectoryQuery::default())?.items;
+    let tenth: Vec<String> = all.iter().step_by(10).map(ToString::to_string).collect();
+    let (few, gone) = (all.iter().skip(1).step_by(10).take(50), tenth.iter().take(50).cloned().collect());
+    let edit = DatasetEdit {
+        add: Some(few.map(ToString::to_string).collect()),
+        remove: Some(gone),
+        ..DatasetEdit::default()
+    };
+    let name = DatasetName::new("tenth")?;
+    let whole = DatasetEdit { item_ids: Some(tenth), ..DatasetEdit::default() };
+    store.edit_dataset(&name, &whole, &Actor::local())?;
+    store.edit_dataset(&name, &edit, &Actor::local())?;
     Ok(())
 }
 
@@ -127,7 +147,7 @@ fn add_run(
     let run = NewRun {
         run_id: RunId::new(&log.hash.as_str()[..32])?,
         header,
-        actor: ct_store::Actor::local(),
+        actor: Actor::local(),
         edit: RunEdit::default(),
         status: RunStatus::from_log(random.skewed(STATUSES)),
         eval_id: Some(format!("eval-{seed:x}-{number:x}")),

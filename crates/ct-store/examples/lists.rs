@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use ct_model::{Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
+use ct_model::{DatasetName, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
 use ct_store::Store;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -88,6 +88,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         (
             "no error, main passed",
             TrajectoryQuery { errored: Some(false), main_outcome: vec![Outcome::Pass], ..base() },
+        ),
+        ("dataset", TrajectoryQuery { versioned_dataset: Some(DatasetName::new("tenth")?), ..base() }),
+        (
+            "dataset, whole version",
+            TrajectoryQuery {
+                versioned_dataset: Some(DatasetName::new("tenth")?),
+                versioned_dataset_version: Some(1),
+                ..base()
+            },
         ),
         ("all, far page", TrajectoryQuery { skip: newest.total_count, ..base() }),
     ];
