@@ -46,11 +46,9 @@ impl Found {
         shown::complete_document(app, document, self.run.log.format);
         document.extra.insert("created_by".to_owned(), self.run.header.created_by.clone().into());
         document.extra.insert("created_at".to_owned(), self.run.created_at.to_string().into());
-        if let Some(id) = &document.trajectory_id {
-            let found = app.store.trajectory_comments(id)?;
-            document.extra.insert("comments".to_owned(), json!(found.comments));
-            document.extra.insert("step_comments".to_owned(), json!(found.step_comments));
-        }
+        let found = app.store.trajectory_comments(document)?;
+        document.extra.insert("comments".to_owned(), json!(found.comments));
+        document.extra.insert("step_comments".to_owned(), json!(found.step_comments));
         Ok(BundleFrame::new(document))
     }
 }

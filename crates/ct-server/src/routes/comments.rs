@@ -137,8 +137,8 @@ async fn of_trajectory(
 ) -> Result<Json<Comments>, ApiError> {
     let id = trajectories::trajectory_id(&id)?;
     app.blocking(move |app| {
-        sample::find(app, &id)?;
-        let found = app.store.trajectory_comments(&id)?;
+        let document = sample::find(app, &id)?.document;
+        let found = app.store.trajectory_comments(&document)?;
         Ok(Json(Comments { comments: found.comments, step_comments: found.step_comments }))
     })
     .await

@@ -40,7 +40,8 @@ pub(crate) struct TokenEntry<'a> {
 
 /// Where accounts are kept. User names are found whatever their case.
 pub(crate) trait AccountStore: Send + Sync {
-    /// Whose token has this SHA-256, when it is valid at `now`. Notes that it was used, at most once a minute.
+    /// Whose token has this SHA-256, when it is valid at `now`. Notes that it was used, at most once a minute, when
+    /// that needs no waiting.
     fn identity(&self, token_hash: &LogHash, now: Timestamp) -> Result<Option<Identity>>;
     /// The secret of a name; keeps what `make` makes when there is none.
     fn secret(&self, name: &str, make: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<Vec<u8>>;

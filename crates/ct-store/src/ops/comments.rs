@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ct_model::{AuditQuery, AuditRow, Comment, RunEdit, RunId, TrajectoryId};
+use ct_model::{AuditQuery, AuditRow, Comment, RunEdit, RunId, TrajectoryDocument, TrajectoryId};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -116,9 +116,10 @@ impl Store {
         changed.ok_or_else(|| not_found(id))
     }
 
-    /// The comments on a trajectory.
-    pub fn trajectory_comments(&self, trajectory: &TrajectoryId) -> Result<TrajectoryComments> {
-        let mut found = TrajectoryComments::default();
+    /// The comments on a trajectory: those that came with its document, then those made here.
+    pub fn trajectory_comments(&self, document: &TrajectoryDocument) -> Result<TrajectoryComments> {
+        let mut found = recorded(document);
+        let Some(trajectory) = &document.trajectory_id else { return Ok(found) };
         for comment in self.meta().trajectory_comments(trajectory)? {
             let list = match comment.action {
                 Some(action) => found.step_comments.entry(action).or_default(),
@@ -281,6 +282,19 @@ pub fn merge_comments(
         merged.push(new_comment(id, &new.text, by, now));
     }
     Ok(merged)
+}
+
+/// Comments in a document; what is none is left out.
+fn recorded(document: &TrajectoryDocument) -> TrajectoryComments {
+    let list = |value: &Value| -> Vec<Comment> {
+        let values = value.as_array().into_iter().flatten();
+        values.filter_map(|value| serde_json::from_value(value.clone()).ok()).collect()
+    };
+    let comments = document.extra.get("comments").map(list).unwrap_or_default();
+    let steps = document.extra.get("step_comments").and_then(Value::as_object).into_iter().flatten();
+    let step_comments =
+        steps.filter_map(|(action, value)| Some((action.parse().ok()?, list(value)))).collect();
+    TrajectoryComments { comments, step_comments }
 }
 
 fn new_comment(id: String, text: &str, by: &Author, now: Timestamp) -> Comment {

@@ -238,6 +238,20 @@ fn the_last_use_is_noted_to_the_minute() {
 }
 
 #[test]
+fn who_reads_does_not_wait_for_who_writes() {
+    let accounts = Accounts::with_user("ana", Scope::Write);
+    let token = accounts.sign_in("ana", PASSWORD).unwrap();
+    let database = rusqlite::Connection::open(accounts.folder.path().join("ct.sqlite")).unwrap();
+    database.execute_batch("BEGIN IMMEDIATE; UPDATE users SET scope = 'read'").unwrap();
+    // It would give up with an error after half a minute.
+    assert_eq!(accounts.scope(&token), Some(Scope::Write));
+    assert_eq!(accounts.store.tokens(None).unwrap()[0].last_used_at, None);
+    database.execute_batch("COMMIT").unwrap();
+    assert_eq!(accounts.scope(&token), Some(Scope::Read));
+    assert_eq!(accounts.store.tokens(None).unwrap()[0].last_used_at, Some(second(0)));
+}
+
+#[test]
 fn everything_is_in_the_audit_log_once() {
     let accounts = Accounts::with_user("Ana", Scope::Write);
     let created = accounts.store.sign_in("ana", PASSWORD, "laptop", &remote()).unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! Comments on runs, trajectories and actions.
 
 use ct_model::{AuditQuery, Comment, RunEdit};
-use ct_store::{Actor, Author, CommitMode, StoreError, merge_comments};
+use ct_store::{Actor, Author, CommitMode, StoreError, TrajectoryComments, merge_comments};
 use serde_json::{Map, Value, json};
 
 use crate::support::{Home, add, draft, second, trajectory};
@@ -33,6 +33,10 @@ fn texts(comments: &[Comment]) -> Vec<(&str, &str, bool)> {
             )
         })
         .collect()
+}
+
+fn of_trajectory(home: &Home, id: &str) -> TrajectoryComments {
+    home.store.trajectory_comments(&home.store.document(&trajectory(id)).unwrap()).unwrap()
 }
 
 fn forbidden<T: std::fmt::Debug>(result: Result<T, StoreError>) {
@@ -102,7 +106,7 @@ fn comments_survive_another_log_of_the_run() {
     other.bytes = b"the log again".to_vec();
     add(&home.store, &other, CommitMode::Replace(run.clone())).unwrap();
     assert_eq!(texts(&home.store.run(&run).unwrap().header.comments), [("ana", "on the run", false)]);
-    let found = home.store.trajectory_comments(&trajectory("r-0")).unwrap();
+    let found = of_trajectory(&home, "r-0");
     assert_eq!(texts(&found.step_comments[&2]), [("ana", "on an action", false)]);
 }
 
@@ -129,17 +133,31 @@ fn comments_on_a_trajectory_and_its_actions() {
     home.store.edit_trajectory_comment(&id, &first.id, "the first", &ana).unwrap();
     home.store.delete_trajectory_comment(&id, &whole.id, &admin()).unwrap();
     home.store.delete_trajectory_comment(&id, &whole.id, &ana).unwrap();
-    let found = home.store.trajectory_comments(&id).unwrap();
+    let found = of_trajectory(&home, "r-0");
     assert_eq!(texts(&found.comments), [("ana", "whole", true)]);
     assert_eq!(texts(&found.step_comments[&0]), [("ana", "the first", false)]);
     assert_eq!(texts(&found.step_comments[&1]), [("ana", "last", false)]);
-    let other = home.store.trajectory_comments(&trajectory("r-1")).unwrap();
+    let other = of_trajectory(&home, "r-1");
     assert!(other.comments.is_empty() && other.step_comments.is_empty());
     let error = home.store.comment_on_trajectory(&trajectory("no"), None, "x", &ana).unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
     home.store.delete_run(&run, &Actor::local()).unwrap();
     assert!(matches!(comment(None, "x"), Err(StoreError::Conflict(_))));
     assert!(matches!(home.store.comment_on_run(&run, "x", &ana), Err(StoreError::Conflict(_))));
+}
+
+#[test]
+fn comments_of_a_document_come_before_those_made_here() {
+    let home = Home::new();
+    let (old, odd) = (given("c1", "old"), json!([{"id": 7}, 1, null]));
+    let steps = json!({"0": [old], "x": [old], "1": odd});
+    let fields = json!({"number_of_actions": 2, "comments": [old, odd[0]], "step_comments": steps});
+    home.add(&draft("r", 2).one(0, fields).one(1, json!({"comments": "none", "step_comments": []})));
+    let new = home.store.comment_on_trajectory(&trajectory("r-0"), Some(0), "new", &user("ana")).unwrap();
+    let found = of_trajectory(&home, "r-0");
+    assert_eq!(found.comments, [old.clone()]);
+    assert_eq!(found.step_comments.get(&0), Some(&vec![old, new]));
+    assert_eq!(of_trajectory(&home, "r-1"), TrajectoryComments::default());
 }
 
 #[test]

@@ -47,11 +47,12 @@ impl AccountStore for SqliteStore {
         })?;
         let Some(token) = found else { return Ok(None) };
         if token.last_used_at.is_none_or(|used| used.as_microsecond() < now_us - LAST_USED_US) {
-            self.write("note the use of a token", |conn| {
+            // Whoever reads does not wait for who writes, nor needs room on the disk: then this use goes unnoted.
+            let _ = self.write_at_once("note the use of a token", |conn| {
                 let mut set = conn.prepare_cached("UPDATE tokens SET last_used_us = ? WHERE token_id = ?")?;
                 set.execute(params![now_us, token.token_id])?;
                 Ok(())
-            })?;
+            });
         }
         let TokenRow { username, token_id, scope, expires_at, .. } = token;
         Ok(Some(Identity { username, token_id, scope, expires_at }))

@@ -237,6 +237,27 @@ impl SqliteStore {
         })
     }
 
+    /// As [`Self::write`], for what is not worth waiting for: it fails at once while another writes.
+    fn write_at_once<T>(
+        &self,
+        doing: &'static str,
+        f: impl FnOnce(&Connection) -> std::result::Result<T, DbError>,
+    ) -> Result<T> {
+        self.be_writable()?;
+        self.with(doing, |conn| {
+            conn.busy_timeout(Duration::ZERO)?;
+            let result = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)
+                .map_err(DbError::from)
+                .and_then(|tx| {
+                    let value = f(&tx)?;
+                    tx.commit()?;
+                    Ok(value)
+                });
+            conn.busy_timeout(BUSY_TIMEOUT)?;
+            result
+        })
+    }
+
     fn explain(&self, doing: &'static str, error: DbError) -> StoreError {
         let error = match error {
             DbError::Store(error) => return error,
