@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ModelUsage;
 
@@ -77,48 +77,58 @@ struct Rates {
     cache_write_multiplier: Option<f64>,
 }
 
-#[derive(Deserialize)]
-struct RowDocument {
-    model: String,
+/// A model and its price, as rate files and the API have it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PriceRow {
+    /// The model's name.
+    pub model: String,
     /// Null for a model that is known and has no price.
     #[serde(default)]
-    pricing: Option<PricingDocument>,
+    pub pricing: Option<Pricing>,
     /// Set by hand: goes before a row that is not.
     #[serde(default)]
-    manual: Option<bool>,
+    pub manual: Option<bool>,
 }
 
-#[derive(Deserialize)]
-struct PricingDocument {
-    #[serde(default)]
-    input_per_million: Option<f64>,
-    #[serde(default)]
-    output_per_million: Option<f64>,
-    #[serde(default)]
-    cached_input_per_million: Option<f64>,
-    #[serde(default)]
-    cache_write_multiplier: Option<f64>,
-    #[serde(default)]
-    tiers: Option<Vec<TierDocument>>,
+/// US dollars per million tokens. What is absent is not known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct Pricing {
+    /// Tokens read.
+    pub input_per_million: Option<f64>,
+    /// Tokens written.
+    pub output_per_million: Option<f64>,
+    /// Tokens read from the provider's cache.
+    pub cached_input_per_million: Option<f64>,
+    /// Tokens written to the provider's cache: on `input_per_million`.
+    pub cache_write_multiplier: Option<f64>,
+    /// Other rates for calls up to a size. Absent: there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<Vec<PriceTier>>,
 }
 
-#[derive(Deserialize)]
-struct TierDocument {
-    #[serde(default)]
-    max_input_tokens: Option<u64>,
-    #[serde(default)]
-    input_per_million: Option<f64>,
-    #[serde(default)]
-    output_per_million: Option<f64>,
-    #[serde(default)]
-    cached_input_per_million: Option<f64>,
-    #[serde(default)]
-    cache_write_multiplier: Option<f64>,
+/// The rates of calls of at most so many input tokens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct PriceTier {
+    /// All input: read, cached and written to the cache. Null is no limit.
+    pub max_input_tokens: Option<u64>,
+    /// As in [`Pricing`].
+    pub input_per_million: Option<f64>,
+    /// As in [`Pricing`].
+    pub output_per_million: Option<f64>,
+    /// As in [`Pricing`].
+    pub cached_input_per_million: Option<f64>,
+    /// As in [`Pricing`].
+    pub cache_write_multiplier: Option<f64>,
 }
 
 #[derive(Deserialize)]
 struct PageDocument {
-    items: Vec<RowDocument>,
+    items: Vec<PriceRow>,
 }
 
 impl PriceTable {
@@ -134,8 +144,7 @@ impl PriceTable {
         } else {
             serde_json::from_slice(json)
         };
-        let documents: Vec<RowDocument> =
-            documents.map_err(|e| PriceError::Shape { reason: e.to_string() })?;
+        let documents: Vec<PriceRow> = documents.map_err(|e| PriceError::Shape { reason: e.to_string() })?;
 
         let mut rows: BTreeMap<String, Row> = BTreeMap::new();
         for document in documents {
@@ -151,6 +160,31 @@ impl PriceTable {
             };
         }
         Ok(Self { rows })
+    }
+
+    /// All rows, by model.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = PriceRow> {
+        self.rows.iter().map(|(model, row)| {
+            let tiers: Vec<PriceTier> = row
+                .tiers
+                .iter()
+                .map(|tier| PriceTier {
+                    max_input_tokens: tier.input_tokens_max,
+                    input_per_million: tier.rates.input_per_million,
+                    output_per_million: tier.rates.output_per_million,
+                    cached_input_per_million: tier.rates.cached_input_per_million,
+                    cache_write_multiplier: tier.rates.cache_write_multiplier,
+                })
+                .collect();
+            let pricing = Pricing {
+                input_per_million: row.base.input_per_million,
+                output_per_million: row.base.output_per_million,
+                cached_input_per_million: row.base.cached_input_per_million,
+                cache_write_multiplier: row.base.cache_write_multiplier,
+                tiers: (!tiers.is_empty()).then_some(tiers),
+            };
+            PriceRow { model: model.clone(), pricing: Some(pricing), manual: Some(row.manual) }
+        })
     }
 
     /// Whether there is a row for the model: under its own name, else under the name behind its provider
@@ -254,7 +288,7 @@ impl Rates {
     }
 }
 
-impl PricingDocument {
+impl Pricing {
     fn row(self, model: &str, manual: bool) -> Result<Row, PriceError> {
         let base = Rates {
             input_per_million: self.input_per_million,
@@ -397,6 +431,14 @@ mod tests {
         for (tokens, usd) in [(10, 0.00001), (11, 0.000022), (20, 0.00004), (21, 0.000063)] {
             is(table.cost("m", &usage(tokens, 0, 0, 0)), usd);
         }
+    }
+
+    #[test]
+    fn rows_are_a_rate_file_again() {
+        let table = table();
+        let rows: Vec<PriceRow> = table.rows().collect();
+        assert_eq!(rows.len(), 4);
+        assert_eq!(PriceTable::parse(&serde_json::to_vec(&rows).unwrap()).unwrap(), table);
     }
 
     #[test]

@@ -3,9 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ct_model::PriceTable;
 use ct_store::{Store, StoreError};
 
+use tokio::sync::Semaphore;
+
 use crate::error::ApiError;
+use crate::gate::Gate;
+use crate::limits;
+use crate::metrics::Metrics;
 use crate::signing::Signer;
 use crate::throttle::Throttle;
 use crate::walks::Walks;
@@ -32,6 +38,8 @@ pub struct ServerConfig {
     pub bucket: String,
     /// Version and commit, told by the health route.
     pub version: &'static str,
+    /// What `GET /api/pricing` tells.
+    pub prices: PriceTable,
 }
 
 /// The state of a running server; cheap to clone.
@@ -44,6 +52,10 @@ pub(crate) struct Parts {
     pub(crate) signer: Signer,
     pub(crate) walks: Walks,
     pub(crate) throttle: Throttle,
+    pub(crate) gate: Gate,
+    pub(crate) metrics: Metrics,
+    /// Turns for making ZIP files.
+    pub(crate) exports: Arc<Semaphore>,
 }
 
 impl std::ops::Deref for App {
@@ -62,6 +74,9 @@ impl App {
             signer,
             walks: Walks::default(),
             throttle: Throttle::new(),
+            gate: Gate::new(),
+            metrics: Metrics::new(),
+            exports: Arc::new(Semaphore::new(limits::EXPORTS_MAX)),
         })))
     }
 

@@ -57,6 +57,16 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, sentence)
     }
 
+    /// 503
+    pub(crate) fn unavailable(sentence: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, sentence)
+    }
+
+    /// The sentence alone.
+    pub(crate) fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
     /// 500, for something stored that is not what it was.
     pub(crate) fn damaged(sentence: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, sentence)

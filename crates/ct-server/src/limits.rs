@@ -28,18 +28,36 @@ pub(crate) const LABEL_CHARS_MAX: usize = 1_000;
 pub(crate) const TEXT_CHARS_MAX: usize = 100_000;
 /// Tags of a run.
 pub(crate) const TAGS_MAX: usize = 1_000;
+/// ZIP files made at a time.
+pub(crate) const EXPORTS_MAX: usize = 64;
 /// Trajectories in one ZIP file.
 pub(crate) const ZIP_TRAJECTORIES_MAX: u64 = 100_000;
 /// Bytes of a JSON body.
 pub(crate) const JSON_BYTES_MAX: usize = 8 << 20;
-/// Requests worked on at a time; the next ones wait for their turn.
-pub(crate) const REQUESTS_MAX: usize = 512;
+/// Levels of a JSON body: the parser's own limit.
+pub(crate) const JSON_DEPTH_MAX: usize = 128;
+/// Prices on a page.
+pub(crate) const PRICES_PAGE_SIZE_MAX: u64 = 10_000;
+/// Connections open at a time; the next ones wait in the system's queue.
+pub(crate) const CONNECTIONS_MAX: usize = 4096;
+/// Requests worked on at a time, but for transfers of bytes; the next ones wait for their turn.
+pub(crate) const REQUESTS_MAX: usize = 128;
+/// Requests that wait for their turn.
+pub(crate) const QUEUE_MAX: usize = 1024;
+/// How long they do.
+pub(crate) const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take until an answer begins; transfers and registrations may take longer.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the database may take to say that it is there.
+pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a client may take nothing of an answer that is on its way.
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long the headers of a request may take to arrive.
 pub(crate) const HEADERS_TIMEOUT: Duration = Duration::from_secs(15);
 /// Headers of a request, at most.
 pub(crate) const HEADERS_MAX: usize = 64;
 /// Bytes of all headers of a request, at most.
-pub(crate) const HEADER_BYTES_MAX: usize = 32 << 10;
+pub(crate) const HEADER_BYTES_MAX: usize = 128 << 10;
 /// How long transfers may go on after the server was told to stop.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// How long a signed address is good for.

@@ -41,12 +41,17 @@ pub(crate) struct Window {
 impl Paging {
     /// The window that is asked for, of at most `size_max` items.
     pub(crate) fn window(self, size_max: u64) -> Result<Window, ApiError> {
+        self.window_of(limits::PAGE_SIZE_DEFAULT.min(size_max), size_max)
+    }
+
+    /// As [`Self::window`], of another size when none is asked for.
+    pub(crate) fn window_of(self, size_default: u64, size_max: u64) -> Result<Window, ApiError> {
         for (name, number) in [("page", self.page), ("page_size", self.page_size), ("limit", self.limit)] {
             if number == Some(0) {
                 return Err(ApiError::invalid(format!("{name} is at least 1")));
             }
         }
-        let asked = self.page_size.or(self.limit).unwrap_or(limits::PAGE_SIZE_DEFAULT.min(size_max));
+        let asked = self.page_size.or(self.limit).unwrap_or(size_default);
         let page_size = asked.min(size_max);
         let capped = format!("a page of this list has at most {size_max} items");
         let warnings = if asked > size_max { vec![capped] } else { Vec::new() };

@@ -13,9 +13,11 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
 use crate::app::{App, ServerConfig};
+use crate::connection::Connection;
 use crate::{limits, routes};
 
 /// Why a server did not start.
@@ -45,7 +47,7 @@ pub async fn serve(
     let failed = |source| ServeError::Bind { bind, source };
     let listener = TcpListener::bind(bind).await.map_err(failed)?;
     let app = App::new(store, config)?;
-    let router = routes::router(app);
+    let router = routes::router(app.clone());
     ready(listener.local_addr().map_err(failed)?);
 
     let mut server = hyper::server::conn::http1::Builder::new();
@@ -56,8 +58,13 @@ pub async fn serve(
         .max_buf_size(limits::HEADER_BYTES_MAX)
         .half_close(false);
     let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
     let mut stop = pin!(stop);
     loop {
+        let place = tokio::select! {
+            () = &mut stop => break,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
         let (stream, peer) = tokio::select! {
             () = &mut stop => break,
             accepted = listener.accept() => match accepted {
@@ -76,8 +83,10 @@ pub async fn serve(
             request.extensions_mut().insert(ConnectInfo(peer));
             router.clone().oneshot(request.map(axum::body::Body::new))
         });
-        let connection = graceful.watch(server.serve_connection(TokioIo::new(stream), service));
+        let connection = graceful
+            .watch(server.serve_connection(TokioIo::new(Connection::new(stream, app.clone())), service));
         tokio::spawn(async move {
+            let _place = place;
             if let Err(error) = connection.await {
                 tracing::debug!(%error, %peer, "a connection ended early");
             }

@@ -6,8 +6,8 @@
 //! that asks for pages in order sees each row that was there throughout exactly once; a number out of the blue counts
 //! from the beginning, as everywhere.
 //!
-//! Walks are known by who asks, for what, in pages of which size. Several of the same kind are told apart by how far
-//! they are, then by the connection, then by whose turn it is. They are bounded in number and in time.
+//! Walks are known by who asks (token and address), for what, in pages of which size. Several of the same kind are told apart by how far
+//! they are, then by the connection, then the latest is taken. They are bounded in number and in time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -99,11 +99,8 @@ impl FromRequestParts<App> for Walker {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let Reader(identity) = Reader::from_request_parts(parts, app).await?;
         let connection = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0);
-        let who = match (identity, connection) {
-            (Some(identity), _) => format!("token {}", identity.token_id),
-            (None, Some(peer)) => format!("address {}", peer.ip()),
-            (None, None) => "unknown".to_owned(),
-        };
+        let token = identity.map(|identity| identity.token_id);
+        let who = format!("{token:?} {:?}", connection.map(|peer| peer.ip()));
         Ok(Self { who, connection })
     }
 }
@@ -164,12 +161,12 @@ impl Walks {
         let known = ways.by_key.get(key)?.iter().filter(|walk| {
             walk.begins.contains_key(&page) && now.duration_since(walk.touched) < limits::WALK_LIFETIME
         });
-        // Whoever goes on comes before whoever asks again, the same connection before another, and of equals the one
-        // that has waited longest.
-        let walk = known.min_by_key(|walk| {
+        // Whoever goes on comes before whoever asks again, the same connection before another, and of equals the latest:
+        // most walks are given up after a page or two, and must not be taken for those that go on.
+        let walk = known.max_by_key(|walk| {
             let goes_on = walk.page + 1 == page;
             let same = connection.is_some() && walk.connection == connection;
-            (!goes_on, !same, walk.touched)
+            (goes_on, same, walk.touched)
         })?;
         let begin = walk.begins.get(&page)?.clone();
         Some(Found { walk: walk.number, total_count: walk.total_count, begin })
@@ -280,11 +277,11 @@ mod tests {
         walks.note(key, peer(1), None, given(1, Some("a")), now);
         walks.note(key, peer(2), None, given(1, Some("b")), later(1));
         assert_eq!(begin(walks.find(&key, peer(2), 2, later(2))), Some(Begin::After(Cursor::new("b"))));
-        // Of another connection: the one that has waited longest.
-        let first = walks.find(&key, peer(3), 2, later(2)).unwrap();
-        assert_eq!(first.begin, Begin::After(Cursor::new("a")));
-        walks.note(key, peer(3), Some(first.walk), given(2, Some("aa")), later(3));
-        assert_eq!(begin(walks.find(&key, peer(4), 2, later(4))), Some(Begin::After(Cursor::new("b"))));
+        // Of another connection: the latest.
+        let latest = walks.find(&key, peer(3), 2, later(2)).unwrap();
+        assert_eq!(latest.begin, Begin::After(Cursor::new("b")));
+        walks.note(key, peer(3), Some(latest.walk), given(2, Some("aa")), later(3));
+        assert_eq!(begin(walks.find(&key, peer(4), 2, later(4))), Some(Begin::After(Cursor::new("a"))));
         assert_eq!(begin(walks.find(&key, peer(4), 3, later(4))), Some(Begin::After(Cursor::new("aa"))));
     }
 

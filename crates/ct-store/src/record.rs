@@ -115,6 +115,19 @@ pub struct Registered {
     pub run_id: Option<RunId>,
 }
 
+/// What a store holds, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Runs, deleted ones too.
+    pub runs: u64,
+    /// Runs that are deleted.
+    pub deleted_runs: u64,
+    /// Trajectories of all runs.
+    pub trajectories: u64,
+    /// Bytes of the present logs of all runs.
+    pub logs_size_bytes: u64,
+}
+
 /// Something that [`crate::Store::check`] found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {

@@ -17,7 +17,7 @@ use crate::blob::{LogFolder, LogKey};
 use crate::error::{Conflict, Result, StoreError};
 use crate::meta::{Candidate, MetaStore, SqliteStore};
 use crate::ops::{self, Ingest, LogIndexes};
-use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport};
+use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport, Totals};
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -178,6 +178,11 @@ impl Store {
     /// Undoes [`Store::delete_run`]. False: it was not deleted.
     pub fn restore_run(&self, run: &RunId, actor: &Actor) -> Result<bool> {
         self.meta.set_deleted(run, false, actor, self.now())
+    }
+
+    /// What there is, in numbers.
+    pub fn totals(&self) -> Result<Totals> {
+        self.meta.totals()
     }
 
     /// Reads everything and compares; with `repair` does what can be done without loss, and is busy during an ingest.

@@ -26,6 +26,8 @@ const ZSTD_LEVEL: i32 = 3;
 const LOCAL_HEADER_BYTES: usize = 30;
 /// General-purpose flag: the name is UTF-8.
 const FLAG_UTF8: u16 = 0x800;
+/// General-purpose flag: sizes and CRC follow the data.
+const FLAG_DESCRIPTOR: u16 = 8;
 /// Unix regular file, mode 0600, as Python's writer sets it.
 const ATTRIBUTES: u32 = 0o600 << 16;
 const HOST_UNIX: u16 = 3 << 8;
@@ -46,11 +48,16 @@ pub(super) struct Row {
     pub(super) compressed_size: u64,
     pub(super) uncompressed_size: u64,
     pub(super) offset: u64,
+    /// Size and CRC stand behind the data, and the local header leaves them open.
+    pub(super) descriptor: bool,
+    /// The sizes in its descriptor have 64 bits, whatever they are.
+    pub(super) wide: bool,
 }
 
 impl Row {
     fn flags(&self) -> u16 {
-        if self.name.is_ascii() { 0 } else { FLAG_UTF8 }
+        let name = if self.name.is_ascii() { 0 } else { FLAG_UTF8 };
+        if self.descriptor { name | FLAG_DESCRIPTOR } else { name }
     }
 
     fn version_needed(&self, zip64: bool) -> u16 {
@@ -64,9 +71,9 @@ impl Row {
 
 /// Sizes and offsets from which on the 64-bit fields are used; tests lower them.
 #[derive(Debug, Clone, Copy)]
-struct Sentinels {
-    size: u64,
-    count: u64,
+pub(super) struct Sentinels {
+    pub(super) size: u64,
+    pub(super) count: u64,
 }
 
 impl Default for Sentinels {
@@ -146,9 +153,11 @@ impl ArchiveWriter {
             compressed_size: range.compressed_size,
             uncompressed_size: range.uncompressed_size,
             offset: self.end,
+            descriptor: false,
+            wide: false,
         };
         let reserve = row.compressed_size.max(row.uncompressed_size) >= self.sentinels.size;
-        let header = self.local_header(&row, reserve);
+        let header = local_header(&row, self.sentinels, reserve);
         self.tail = true;
         let header_bytes = header.len() as u64;
         let copied = self.copy_behind(&header, data);
@@ -190,25 +199,6 @@ impl ArchiveWriter {
         Ok(())
     }
 
-    fn local_header(&self, row: &Row, reserve: bool) -> Vec<u8> {
-        let zip64 = row.compressed_size.max(row.uncompressed_size) >= self.sentinels.size;
-        let size = |size: u64| if zip64 { u32::MAX } else { size as u32 };
-        let mut header = Vec::with_capacity(LOCAL_HEADER_BYTES + row.name.len() + LOCAL_EXTRA_BYTES);
-        header.extend_from_slice(b"PK\x03\x04");
-        push16(&mut header, &[row.version_needed(zip64), row.flags(), row.method, 0, DATE]);
-        push32(&mut header, &[row.crc32, size(row.compressed_size), size(row.uncompressed_size)]);
-        let extra_bytes = if reserve { LOCAL_EXTRA_BYTES } else { 0 };
-        push16(&mut header, &[row.name.len() as u16, extra_bytes as u16]);
-        header.extend_from_slice(row.name.as_bytes());
-        if reserve {
-            let id = if zip64 { ZIP64_EXTRA } else { PADDING_EXTRA };
-            push16(&mut header, &[id, LOCAL_EXTRA_BYTES as u16 - 4]);
-            let sizes = if zip64 { [row.uncompressed_size, row.compressed_size] } else { [0, 0] };
-            push64(&mut header, &sizes);
-        }
-        header
-    }
-
     /// Writes the directory, so that the file is a whole archive until the next member begins.
     pub(super) fn write_directory(&mut self) -> io::Result<()> {
         self.cut_tail()?;
@@ -224,34 +214,9 @@ impl ArchiveWriter {
             out.write_all(&bytes)?;
         }
         bytes.clear();
-        self.end_records(&mut bytes, directory_bytes);
+        end_records(&mut bytes, self.rows.len() as u64, directory_bytes, self.end, self.sentinels);
         out.write_all(&bytes)?;
         out.flush()
-    }
-
-    fn end_records(&self, out: &mut Vec<u8>, directory_bytes: u64) {
-        let count = self.rows.len() as u64;
-        let sentinels = self.sentinels;
-        let zip64 =
-            count >= sentinels.count || directory_bytes >= sentinels.size || self.end >= sentinels.size;
-        if zip64 {
-            out.extend_from_slice(b"PK\x06\x06");
-            push64(out, &[44]);
-            push16(out, &[HOST_UNIX | 45, 45]);
-            push32(out, &[0, 0]);
-            push64(out, &[count, count, directory_bytes, self.end]);
-            out.extend_from_slice(b"PK\x06\x07");
-            push32(out, &[0]);
-            push64(out, &[self.end + directory_bytes]);
-            push32(out, &[1]);
-        }
-        let small = |n: u64, from: u64, or: u64| if n >= from { or } else { n };
-        let count = small(count, sentinels.count, u64::from(u16::MAX)) as u16;
-        out.extend_from_slice(b"PK\x05\x06");
-        push16(out, &[0, 0, count, count]);
-        let size = |n| small(n, sentinels.size, u64::from(u32::MAX)) as u32;
-        push32(out, &[size(directory_bytes), size(self.end)]);
-        push16(out, &[0]);
     }
 
     /// Makes what was written so far survive a power failure.
@@ -260,7 +225,57 @@ impl ArchiveWriter {
     }
 }
 
-fn central_header(out: &mut Vec<u8>, row: &Row, sentinels: Sentinels) {
+/// The header before a member's data. `reserve`: with room for 64-bit sizes, needed or not.
+pub(super) fn local_header(row: &Row, sentinels: Sentinels, reserve: bool) -> Vec<u8> {
+    let zip64 = row.wide || row.compressed_size.max(row.uncompressed_size) >= sentinels.size;
+    let reserve = reserve || zip64;
+    let size = |size: u64| if zip64 { u32::MAX } else { size as u32 };
+    let mut header = Vec::with_capacity(LOCAL_HEADER_BYTES + row.name.len() + LOCAL_EXTRA_BYTES);
+    header.extend_from_slice(b"PK\x03\x04");
+    push16(&mut header, &[row.version_needed(zip64), row.flags(), row.method, 0, DATE]);
+    push32(&mut header, &[row.crc32, size(row.compressed_size), size(row.uncompressed_size)]);
+    let extra_bytes = if reserve { LOCAL_EXTRA_BYTES } else { 0 };
+    push16(&mut header, &[row.name.len() as u16, extra_bytes as u16]);
+    header.extend_from_slice(row.name.as_bytes());
+    if reserve {
+        let id = if zip64 { ZIP64_EXTRA } else { PADDING_EXTRA };
+        push16(&mut header, &[id, LOCAL_EXTRA_BYTES as u16 - 4]);
+        let sizes = if zip64 { [row.uncompressed_size, row.compressed_size] } else { [0, 0] };
+        push64(&mut header, &sizes);
+    }
+    header
+}
+
+/// What stands behind the directory, which begins at `end` and has `count` rows.
+pub(super) fn end_records(
+    out: &mut Vec<u8>,
+    count: u64,
+    directory_bytes: u64,
+    end: u64,
+    sentinels: Sentinels,
+) {
+    let zip64 = count >= sentinels.count || directory_bytes >= sentinels.size || end >= sentinels.size;
+    if zip64 {
+        out.extend_from_slice(b"PK\x06\x06");
+        push64(out, &[44]);
+        push16(out, &[HOST_UNIX | 45, 45]);
+        push32(out, &[0, 0]);
+        push64(out, &[count, count, directory_bytes, end]);
+        out.extend_from_slice(b"PK\x06\x07");
+        push32(out, &[0]);
+        push64(out, &[end + directory_bytes]);
+        push32(out, &[1]);
+    }
+    let small = |n: u64, from: u64, or: u64| if n >= from { or } else { n };
+    let count = small(count, sentinels.count, u64::from(u16::MAX)) as u16;
+    out.extend_from_slice(b"PK\x05\x06");
+    push16(out, &[0, 0, count, count]);
+    let size = |n| small(n, sentinels.size, u64::from(u32::MAX)) as u32;
+    push32(out, &[size(directory_bytes), size(end)]);
+    push16(out, &[0]);
+}
+
+pub(super) fn central_header(out: &mut Vec<u8>, row: &Row, sentinels: Sentinels) {
     let mut wide = Vec::new();
     let mut small = |n: u64| {
         if n >= sentinels.size {
@@ -288,7 +303,7 @@ fn central_header(out: &mut Vec<u8>, row: &Row, sentinels: Sentinels) {
     }
 }
 
-fn check_name(name: &str) -> io::Result<()> {
+pub(super) fn check_name(name: &str) -> io::Result<()> {
     if name.len() > usize::from(u16::MAX) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -304,13 +319,13 @@ fn push16(out: &mut Vec<u8>, numbers: &[u16]) {
     }
 }
 
-fn push32(out: &mut Vec<u8>, numbers: &[u32]) {
+pub(super) fn push32(out: &mut Vec<u8>, numbers: &[u32]) {
     for n in numbers {
         out.extend_from_slice(&n.to_le_bytes());
     }
 }
 
-fn push64(out: &mut Vec<u8>, numbers: &[u64]) {
+pub(super) fn push64(out: &mut Vec<u8>, numbers: &[u64]) {
     for n in numbers {
         out.extend_from_slice(&n.to_le_bytes());
     }
@@ -395,9 +410,11 @@ impl Member<'_> {
             compressed_size: self.spilled + archive.held.len() as u64,
             uncompressed_size: self.uncompressed_size,
             offset: archive.end,
+            descriptor: false,
+            wide: false,
         };
         let wide = row.compressed_size.max(row.uncompressed_size) >= archive.sentinels.size;
-        let mut header = archive.local_header(&row, wide || self.spilled > 0);
+        let mut header = local_header(&row, archive.sentinels, wide || self.spilled > 0);
         let member_bytes = header.len() as u64 + row.compressed_size;
         archive.tail = true;
         archive.file.seek(SeekFrom::Start(archive.end))?;

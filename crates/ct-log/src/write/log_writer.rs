@@ -312,6 +312,8 @@ fn members_of(archive: &Archive) -> Result<(Vec<Row>, u64), WriteError> {
             compressed_size: entry.compressed_size,
             uncompressed_size: entry.uncompressed_size,
             offset: entry.header_offset,
+            descriptor: false,
+            wide: false,
         });
     }
     Ok((rows, end))

@@ -16,6 +16,7 @@ mod log_writer;
 mod part;
 mod rewrite;
 mod sample;
+mod stream;
 mod summary;
 
 pub use error::WriteError;
@@ -23,4 +24,5 @@ pub use glob::Glob;
 pub use log_writer::{LogWriter, start_of};
 pub use part::{Part, header_of_part};
 pub use rewrite::{HeaderEdits, Progress, RewriteOptions, Rewritten, rewrite};
+pub use stream::ZipStream;
 pub use summary::summary_row;

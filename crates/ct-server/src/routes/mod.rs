@@ -6,7 +6,10 @@ mod comments;
 mod datasets;
 mod eval_logs;
 mod health;
+mod metrics;
 mod objects;
+mod openapi;
+mod pricing;
 mod register;
 mod runs;
 mod trajectories;
@@ -14,17 +17,18 @@ mod trajectories;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
+use axum::middleware;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
-use crate::error::ApiError;
-use crate::{limits, request_log};
+use crate::error::{ApiError, ErrorEnvelope};
+use crate::{gate, limits, request_log};
 
 /// The description of the whole API, made from the handlers.
 #[derive(OpenApi)]
-#[openapi(info(title = "ct", description = "Runs and trajectories of AI-agent evaluations."))]
+#[openapi(info(title = "ct"), components(schemas(ErrorEnvelope)))]
 struct Document;
 
 fn api() -> OpenApiRouter<App> {
@@ -39,11 +43,14 @@ fn api() -> OpenApiRouter<App> {
         .merge(objects::routes())
         .merge(trajectories::routes())
         .merge(register::routes())
+        .merge(pricing::routes())
+        .merge(metrics::routes())
+        .merge(openapi::routes())
 }
 
 /// The OpenAPI document.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    api().to_openapi()
+    openapi::complete(api().to_openapi())
 }
 
 pub(crate) fn router(app: App) -> Router {
@@ -55,6 +62,9 @@ pub(crate) fn router(app: App) -> Router {
         })
         .layer(DefaultBodyLimit::max(limits::JSON_BYTES_MAX))
         .layer(CatchPanicLayer::new())
-        .layer(axum::middleware::from_fn(request_log::log))
+        .layer(middleware::from_fn_with_state(app.clone(), gate::pass))
+        .layer(middleware::map_response(gate::envelope))
+        .layer(middleware::from_fn_with_state(app.clone(), gate::count))
+        .layer(middleware::from_fn(request_log::log))
         .with_state(app)
 }

@@ -3,8 +3,11 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use ct_model::{Outcome, TrajectoryDocument, TrajectoryId, TrajectoryPage, TrajectoryQuery, TrajectoryRow};
+use ct_model::{
+    DatasetName, Outcome, TrajectoryDocument, TrajectoryId, TrajectoryPage, TrajectoryQuery, TrajectoryRow,
+};
 use serde::Serialize;
+use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -22,6 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(resolve))
+        .routes(routes!(zip))
         .routes(routes!(get_trajectory))
         .routes(routes!(eval))
 }
@@ -229,6 +233,74 @@ async fn eval(
         let found = sample::find(app, &id)?;
         let run = found.document.run_id.ok_or_else(|| ApiError::not_found("the trajectory has no run"))?;
         Ok(shown::redirect_to_log(app, &base, run, found.run.log.format))
+    })
+    .await
+}
+
+/// Which trajectories to send.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what zip reads")]
+struct ZipParams {
+    /// These, between commas.
+    trajectory_ids: Option<String>,
+    /// Those of this run.
+    run_id: Option<String>,
+    /// Those in this dataset, or in the runs in it.
+    versioned_dataset: Option<String>,
+    /// In this version of it; the newest when absent.
+    #[param(minimum = 1)]
+    versioned_dataset_version: Option<u64>,
+}
+
+/// Many trajectories as a ZIP file.
+///
+/// One of `trajectory_ids`, `run_id` and `versioned_dataset` says which, at most 100,000. For each there are
+/// `trajectories/<id>/metadata.json` and `trajectories/<id>/sample.json`; then `manifest.json` and `failed.json`, the
+/// latter with what could not be read and why. Members are stored or deflated.
+#[utoipa::path(get, path = "/api/trajectories/zip", tag = "trajectories", params(ZipParams), responses(
+    (status = 200, description = "The file, sent while it is made.", content_type = "application/zip"),
+    (status = 400, description = "None or several of the parameters, or too many trajectories.", body = ErrorEnvelope),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 404, description = "There is no such run, dataset, or none of the trajectories.", body = ErrorEnvelope),
+    (status = 503, description = "Too many are being made.", body = ErrorEnvelope)))]
+async fn zip(State(app): State<App>, _: Reader, mut params: Filters) -> Result<Response, ApiError> {
+    let ids = params.texts("trajectory_ids");
+    let run = params.text("run_id");
+    let dataset: Option<DatasetName> = params.value("versioned_dataset")?;
+    let version: Option<u64> = params.value("versioned_dataset_version")?;
+    app.blocking(move |app| {
+        let (ids, selection) = match (ids.is_empty(), run, dataset) {
+            (false, None, None) => {
+                let ids: Vec<TrajectoryId> =
+                    ids.iter().map(|id| trajectory_id(id)).collect::<Result<_, _>>()?;
+                if !ids.iter().any(|id| sample::find(app, id).is_ok()) {
+                    return Err(ApiError::not_found("none of these trajectories was found"));
+                }
+                (ids, json!({"trajectory_ids": "as listed"}))
+            }
+            (true, Some(run), None) => {
+                let run = super::runs::run_id(&run)?;
+                super::runs::record(app, &run, false)?;
+                let query = TrajectoryQuery { run_id: Some(run.clone()), ..TrajectoryQuery::default() };
+                (app.store.trajectory_ids(&query)?.items, json!({"run_id": run}))
+            }
+            (true, None, Some(dataset)) => {
+                let query = TrajectoryQuery {
+                    versioned_dataset: Some(dataset.clone()),
+                    versioned_dataset_version: version,
+                    ..TrajectoryQuery::default()
+                };
+                let selection = json!({"versioned_dataset": dataset, "versioned_dataset_version": version});
+                (app.store.trajectory_ids(&query)?.items, selection)
+            }
+            _ => {
+                return Err(ApiError::invalid(
+                    "one of trajectory_ids, run_id and versioned_dataset says which trajectories",
+                ));
+            }
+        };
+        crate::zip::respond(app, crate::zip::distinct(ids)?, selection)
     })
     .await
 }

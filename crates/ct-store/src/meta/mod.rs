@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use crate::actor::Actor;
 use crate::blob::LogKey;
 use crate::error::Result;
-use crate::record::{CommitMode, Committed, Finding, KnownRun, NewRun};
+use crate::record::{CommitMode, Committed, Finding, KnownRun, NewRun, Totals};
 
 pub(crate) use accounts::{AccountStore, TokenEntry, UserChange, UserSecret};
 pub(crate) use comments::{CommentNote, CommentStore, TrajectoryComment};
@@ -110,6 +110,8 @@ pub(crate) trait MetaStore: AccountStore + CommentStore + DatasetStore + UploadS
     fn set_deleted(&self, run: &RunId, deleted: bool, actor: &Actor, now: Timestamp) -> Result<bool>;
     /// Removes a deleted run for good. False: it is not deleted, or not there.
     fn purge_run(&self, run: &RunId) -> Result<bool>;
+    /// What there is, in numbers.
+    fn totals(&self) -> Result<Totals>;
     /// Every claim on a log.
     fn log_uses(&self) -> Result<Vec<LogUse>>;
     /// Compares everything that can be derived with what it is derived from.

@@ -1,6 +1,7 @@
 //! `ct serve`.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -14,6 +15,7 @@ use tracing_subscriber::EnvFilter;
 use super::{Context, users};
 use crate::error::{CliError, Kind};
 use crate::output::{self, Format, Printer};
+use crate::pipeline::prices;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,6 +49,9 @@ pub(crate) struct ServeArgs {
     /// The bucket in the addresses of logs, s3://<bucket>/<key>
     #[arg(long, value_name = "NAME", default_value = "control-tower", value_parser = parse_bucket)]
     bucket: String,
+    /// The rate file that /api/pricing answers from; without one it has no rows
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     /// How to say where it listens, and to log: table is text, json is lines of JSON
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
@@ -94,6 +99,7 @@ pub(crate) fn serve(arguments: ServeArgs, context: &Context) -> Result<(), CliEr
         public_url: arguments.public_url,
         bucket: arguments.bucket,
         version: env!("CT_VERSION"),
+        prices: prices(arguments.prices.as_deref())?.unwrap_or_default(),
     };
     start_log(printer, arguments.format);
     let runtime = tokio::runtime::Builder::new_multi_thread()

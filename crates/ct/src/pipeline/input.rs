@@ -73,7 +73,7 @@ pub(super) fn open(path: &Path) -> Result<Log, CliError> {
 }
 
 /// Reads a rate file.
-pub(super) fn prices(path: Option<&Path>) -> Result<Option<PriceTable>, CliError> {
+pub(crate) fn prices(path: Option<&Path>) -> Result<Option<PriceTable>, CliError> {
     let Some(path) = path else { return Ok(None) };
     let rows = std::fs::read(path).map_err(|e| CliError::io("read", path, &e))?;
     let table = PriceTable::parse(&rows).map_err(|e| {

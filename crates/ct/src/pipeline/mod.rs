@@ -18,6 +18,7 @@ use ct_model::{RunId, TrajectoryId};
 use crate::error::CliError;
 
 pub(crate) use folder::{download, download_trajectories, read_sample, save_dir};
+pub(crate) use input::prices;
 pub(crate) use make::make_run;
 pub(crate) use save::save_log;
 

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[cfg(unix)]
+mod api;
 mod completions;
 mod dataset;
 mod download;

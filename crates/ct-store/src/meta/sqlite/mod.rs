@@ -40,7 +40,7 @@ use self::reach::{Hindrance, Stamp};
 use super::{Audit, Candidate, LogUse, MetaStore, StagedRun};
 use crate::actor::Actor;
 use crate::error::{Result, StoreError};
-use crate::record::{CommitMode, Committed, KnownRun};
+use crate::record::{CommitMode, Committed, KnownRun, Totals};
 
 /// How long a writer waits for other writers.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -358,6 +358,10 @@ impl MetaStore for SqliteStore {
 
     fn purge_run(&self, run: &RunId) -> Result<bool> {
         self.write("remove a run", |conn| edit::purge(conn, run))
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        self.read("count", read::totals)
     }
 
     fn log_uses(&self) -> Result<Vec<LogUse>> {

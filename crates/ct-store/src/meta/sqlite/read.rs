@@ -14,7 +14,7 @@ use super::{DbError, from_json, time, unsigned};
 use crate::blob::LogKey;
 use crate::error::StoreError;
 use crate::meta::{Candidate, LogUse, layer};
-use crate::record::KnownRun;
+use crate::record::{KnownRun, Totals};
 
 type Result<T> = std::result::Result<T, DbError>;
 
@@ -227,6 +227,19 @@ pub(super) fn documents(
         }
     }
     Ok(())
+}
+
+pub(super) fn totals(conn: &Connection) -> Result<Totals> {
+    let sql = "SELECT count(*), count(deleted_us), coalesce(sum(trajectory_count), 0), coalesce(sum(log_size), 0) \
+               FROM runs";
+    let numbers = conn.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    let (runs, deleted_runs, trajectories, logs_size_bytes): (i64, i64, i64, i64) = numbers;
+    Ok(Totals {
+        runs: unsigned(runs),
+        deleted_runs: unsigned(deleted_runs),
+        trajectories: unsigned(trajectories),
+        logs_size_bytes: unsigned(logs_size_bytes),
+    })
 }
 
 pub(super) fn log_uses(conn: &Connection) -> Result<Vec<LogUse>> {

@@ -1,0 +1,169 @@
+//! What every request goes through: a place to be worked on, a time in which its answer begins, the envelope of errors,
+//! and the numbers about it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use axum::body::to_bytes;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::limits;
+
+/// Bytes of an error's text that are told.
+const SENTENCE_BYTES_MAX: usize = 4096;
+
+/// Places for requests to be worked on, and a queue before them.
+pub(crate) struct Gate {
+    places: Semaphore,
+    waiting: AtomicUsize,
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        Self { places: Semaphore::new(limits::REQUESTS_MAX), waiting: AtomicUsize::new(0) }
+    }
+
+    async fn enter(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        if let Ok(place) = self.places.try_acquire() {
+            return Ok(place);
+        }
+        let busy = || ApiError::unavailable("the server has too much to do").retry_after(2);
+        let waiting = Waiting(&self.waiting);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= limits::QUEUE_MAX {
+            return Err(busy());
+        }
+        let place = tokio::time::timeout(limits::QUEUE_TIMEOUT, self.places.acquire()).await;
+        drop(waiting);
+        place.map_err(|_| busy())?.map_err(|error| ApiError::internal(&error))
+    }
+}
+
+/// How a request is treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Answered whatever else goes on.
+    Always,
+    /// Bytes come in for as long as it takes: such requests are limited by what takes them.
+    Transfer,
+    /// Much is done before the answer begins.
+    Long,
+    Short,
+}
+
+fn kind(method: &Method, path: &str) -> Kind {
+    match path {
+        "/api/health" | "/api/ready" | "/metrics" => Kind::Always,
+        _ if path.starts_with("/objects/") => Kind::Transfer,
+        _ if *method == Method::PUT && path.starts_with("/api/uploads/") => Kind::Transfer,
+        "/api/trajectories/register" => Kind::Long,
+        _ if path.starts_with("/api/uploads") => Kind::Long,
+        _ => Kind::Short,
+    }
+}
+
+/// Lets a request in, and sees to it that it is answered in time.
+pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
+    let kind = kind(request.method(), request.uri().path());
+    let _place = match kind {
+        Kind::Always | Kind::Transfer => None,
+        Kind::Long | Kind::Short => match app.gate.enter().await {
+            Ok(place) => Some(place),
+            Err(error) => return error.into_response(),
+        },
+    };
+    if kind != Kind::Short {
+        return next.run(request).await;
+    }
+    match tokio::time::timeout(limits::ANSWER_TIMEOUT, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => ApiError::unavailable("the answer took too long").retry_after(10).into_response(),
+    }
+}
+
+/// Puts errors that did not come from a handler into the envelope of the contract.
+pub(crate) async fn envelope(response: Response) -> Response {
+    let status = response.status();
+    let json = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if json || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let status = if status == StatusCode::UNPROCESSABLE_ENTITY { StatusCode::BAD_REQUEST } else { status };
+    let (parts, body) = response.into_parts();
+    let text =
+        to_bytes(body, SENTENCE_BYTES_MAX).await.ok().and_then(|text| String::from_utf8(text.into()).ok());
+    let sentence = text.filter(|text| !text.trim().is_empty());
+    let sentence = sentence.unwrap_or_else(|| status.canonical_reason().unwrap_or("an error").to_lowercase());
+    let mut response = ApiError::new(status, sentence).into_response();
+    for name in ["allow", "retry-after"] {
+        if let Some(value) = parts.headers.get(name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
+/// Counts a request.
+pub(crate) async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
+    let start = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let response = next.run(request).await;
+    app.metrics.answered(route, &method, response.status(), start.elapsed());
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_are_not_timed() {
+        for (method, path, expected) in [
+            (Method::GET, "/api/health", Kind::Always),
+            (Method::PUT, "/objects/logs/a.eval", Kind::Transfer),
+            (Method::PUT, "/api/uploads/u/parts/0", Kind::Transfer),
+            (Method::POST, "/api/uploads/u/complete", Kind::Long),
+            (Method::POST, "/api/trajectories/register", Kind::Long),
+            (Method::GET, "/api/runs", Kind::Short),
+            (Method::PUT, "/api/datasets/a/lock", Kind::Short),
+        ] {
+            assert_eq!(kind(&method, path), expected, "{method} {path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn beyond_the_queue_requests_are_refused_and_within_it_they_wait() {
+        let gate = Gate::new();
+        let mut places = Vec::new();
+        for _ in 0..limits::REQUESTS_MAX {
+            places.push(gate.enter().await.unwrap());
+        }
+        let (waited, ()) = tokio::join!(gate.enter(), async {
+            assert_eq!(gate.waiting.load(Ordering::Relaxed), 1);
+            drop(places.pop());
+        });
+        places.push(waited.unwrap());
+        assert_eq!(gate.waiting.load(Ordering::Relaxed), 0);
+        gate.waiting.store(limits::QUEUE_MAX, Ordering::Relaxed);
+        assert!(gate.enter().await.is_err());
+        assert_eq!(gate.waiting.load(Ordering::Relaxed), limits::QUEUE_MAX);
+    }
+}
