@@ -22,6 +22,9 @@ use crate::limits;
 /// A JSON body, whatever its `content-type` says.
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// The parts of the path that name something. What cannot be a name names nothing.
+pub(crate) struct Path<T>(pub(crate) T);
+
 /// The query, each field a parameter.
 pub(crate) struct Params<T>(pub(crate) T);
 
@@ -143,6 +146,17 @@ async fn whole(mut body: axum::body::Body) -> Result<Vec<u8>, ApiError> {
             drain(body).await;
             let sentence = format!("the body has more than {} bytes", limits::JSON_BYTES_MAX);
             return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, sentence));
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match axum::extract::Path::from_request_parts(parts, app).await {
+            Ok(axum::extract::Path(value)) => Ok(Self(value)),
+            Err(_) => Err(ApiError::not_found("there is nothing of such a name")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use ct_model::{CreatedToken, LoggedIn, Login, NewToken, Scope, TokenRow, WhoAmI};
 use ct_store::Actor;
@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::auth::{Caller, Writer};
 use crate::error::{ApiError, ErrorEnvelope};
-use crate::extract::{Body, Origin, Params};
+use crate::extract::{Body, Origin, Params, Path};
 
 /// What a token is labelled with when the client does not say.
 const LABEL_DEFAULT: &str = "created via cli";

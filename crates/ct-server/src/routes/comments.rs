@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use ct_model::{Comment, Scope};
 use ct_store::Author;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use super::{runs, trajectories};
 use crate::app::App;
 use crate::auth::{Caller, Reader, Writer};
 use crate::error::{ApiError, ErrorEnvelope};
-use crate::extract::Body;
+use crate::extract::{Body, Path};
 use crate::sample;
 
 pub(super) fn routes() -> OpenApiRouter<App> {

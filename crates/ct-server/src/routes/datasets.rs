@@ -1,7 +1,7 @@
 //! `/api/datasets`: named lists of trajectories or runs, in versions that never change.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use ct_model::{
     Dataset, DatasetChange, DatasetEdit, DatasetKind, DatasetName, DatasetPage, DatasetQuery, DatasetVersion,
     DatasetVersionQuery,
@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::auth::{Reader, Writer};
 use crate::error::{ApiError, ErrorEnvelope};
-use crate::extract::{Body, Filters, Params};
+use crate::extract::{Body, Filters, Params, Path};
 use crate::limits;
 use crate::paging::{Page, Paging};
 use crate::walks::{Part, Walker, page};

@@ -3,7 +3,7 @@
 use std::io::SeekFrom;
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     EXPECT, IF_NONE_MATCH, IF_RANGE, RANGE, X_CONTENT_TYPE_OPTIONS,
@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::extract::Params;
+use crate::extract::{Params, Path};
 use crate::signing::{Signature, SignatureError};
 use crate::{auth, body, limits};
 

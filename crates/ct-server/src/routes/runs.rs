@@ -1,7 +1,7 @@
 //! `/api/runs`: headers of runs, and their logs.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +17,7 @@ use crate::address::BaseUrl;
 use crate::app::App;
 use crate::auth::{Reader, Writer};
 use crate::error::{ApiError, ErrorEnvelope};
-use crate::extract::{Body, Filters, Params};
+use crate::extract::{Body, Filters, Params, Path};
 use crate::paging::{Page, Paging};
 use crate::walks::{Part, Walker, page};
 use crate::{limits, shown};

@@ -1,7 +1,7 @@
 //! `/api/trajectories`: rows, ids and documents of trajectories, and their samples.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use ct_model::{
     DatasetName, Outcome, TrajectoryDocument, TrajectoryId, TrajectoryPage, TrajectoryQuery, TrajectoryRow,
@@ -16,7 +16,7 @@ use crate::address::BaseUrl;
 use crate::app::App;
 use crate::auth::Reader;
 use crate::error::{ApiError, ErrorEnvelope};
-use crate::extract::{Filters, Params};
+use crate::extract::{Filters, Params, Path};
 use crate::paging::{Page, Paging};
 use crate::walks::{Part, Walker, page};
 use crate::{limits, sample, shown};

@@ -171,6 +171,10 @@ fn every_error_has_its_status_and_its_sentence() {
         ("/api/datasets/d/versions/2", "version 2 of dataset d was not found"),
         ("/api/datasets/d/versions/0", "version 0 of dataset d was not found"),
         ("/api/datasets/d/versions/x", "version x of dataset d was not found"),
+        ("/api/datasets/%FF", "there is nothing of such a name"),
+        ("/api/datasets/%FF/versions/1", "there is nothing of such a name"),
+        ("/api/runs/%FF", "there is nothing of such a name"),
+        ("/api/trajectories/%FF", "there is nothing of such a name"),
         ("/api/trajectories?versioned_dataset=e", "dataset e was not found"),
     ] {
         assert_eq!(server.get(&read, path).error(), missing(sentence), "{path}");
