@@ -4,6 +4,7 @@
 mod accounts;
 mod comments;
 mod datasets;
+mod gates;
 mod objects;
 mod register;
 mod support;
