@@ -60,6 +60,7 @@ impl Server {
             public_url: None,
             bucket: "ct".to_owned(),
             version: "0 (test)",
+            prices: ct_model::PriceTable::default(),
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, ready) = mpsc::channel();

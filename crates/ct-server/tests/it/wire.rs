@@ -34,6 +34,7 @@ pub(crate) fn config(mode: Mode) -> ServerConfig {
         public_url: None,
         bucket: "logs".to_owned(),
         version: "test",
+        prices: ct_model::PriceTable::default(),
     }
 }
 
