@@ -44,7 +44,7 @@ impl Store {
 
     /// As [`Store::open`], with another clock.
     pub fn open_with_clock(data_dir: &Path, clock: Clock) -> Result<Store> {
-        fs::create_dir_all(data_dir).map_err(StoreError::io("make the data folder", data_dir))?;
+        make_folder(data_dir).map_err(StoreError::io("make the data folder", data_dir))?;
         let meta = SqliteStore::open(&data_dir.join(DATABASE))?;
         let logs = LogFolder::new(data_dir);
         Ok(Store {
@@ -193,6 +193,21 @@ impl Store {
     /// Removes what nothing needs, or says what would go. Busy during an ingest.
     pub fn gc(&self, options: GcOptions) -> Result<GcReport> {
         ops::gc(self, options)
+    }
+}
+
+/// Makes the data folder for its owner alone: it holds the hashes of passwords, and the key that signs addresses. One
+/// that is there stays as open as it is.
+fn make_folder(data_dir: &Path) -> io::Result<()> {
+    if let Some(parent) = data_dir.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(data_dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !data_dir.is_dir() => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -81,6 +81,17 @@ fn guessing_is_slowed_down_by_name() {
 }
 
 #[test]
+fn many_who_know_the_password_may_come_at_once() {
+    let server = Server::start(Mode::Private);
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..24).map(|_| scope.spawn(|| login(&server, "ada", PASSWORD).status)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(statuses, [200; 24]);
+    assert_eq!(server.store.users().unwrap()[0].token_count, 24);
+}
+
+#[test]
 fn guessing_is_slowed_down_by_address() {
     let server = Server::start(Mode::Private);
     let statuses: Vec<u16> = (0..32).map(|n| login(&server, &format!("u{n}"), "wrong").status).collect();

@@ -62,14 +62,25 @@ impl Store {
 
     /// Adds a user.
     pub fn add_user(&self, username: &str, password: &str, scope: Scope, actor: &Actor) -> Result<()> {
-        check_username(username)?;
         // Before the slow part; the database decides.
-        if self.meta().user(username)?.is_some() {
-            return Err(Conflict::UserTaken { username: username.to_owned() }.into());
-        }
+        self.check_new_user(username)?;
         let password_hash = hash_password(password)?;
         let user = UserSecret { username: username.to_owned(), password_hash, scope, disabled: false };
         self.meta().add_user(&user, actor, self.now())
+    }
+
+    /// Whether a user of this name could be added: before a password is asked for.
+    pub fn check_new_user(&self, username: &str) -> Result<()> {
+        check_username(username)?;
+        match self.meta().user(username)? {
+            Some(user) => Err(Conflict::UserTaken { username: user.username }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is a user of this name: before a password is asked for.
+    pub fn check_user(&self, username: &str) -> Result<()> {
+        self.known_user(username).map(drop)
     }
 
     /// All users, by name.

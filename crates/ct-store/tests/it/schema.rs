@@ -74,6 +74,21 @@ fn a_folder_that_cannot_be_made_is_named() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_new_folder_is_for_its_owner_alone_and_an_old_one_stays_as_it_is() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let (new, old) = (folder.path().join("parent/new"), folder.path().join("old"));
+    fs::create_dir(&old).unwrap();
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o750)).unwrap();
+    let mode = |path: &std::path::Path| {
+        drop(Store::open(path).unwrap());
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode(&new), mode(&new), mode(&old)), (0o700, 0o700, 0o750));
+}
+
+#[test]
 fn many_can_make_and_open_a_folder_at_once() {
     for _ in 0..5 {
         let folder = tempfile::tempdir().unwrap();

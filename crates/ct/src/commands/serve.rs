@@ -232,6 +232,7 @@ fn offer_first_account(store: &Store, mode: Mode, printer: &Printer) -> Result<(
             let Some(name) = printer.ask("User name:")?.filter(|name| !name.is_empty()) else {
                 return Err(CliError::usage("no user name was given"));
             };
+            store.check_new_user(&name)?;
             let password = users::ask_new_password()?;
             store.add_user(&name, &password, Scope::Admin, &Actor::local())?;
             printer.note(&format!("added user {name} (admin)"));

@@ -48,9 +48,9 @@ pub(super) fn list(arguments: &ListArgs, context: &Context) -> Result<(), CliErr
         ("TOKEN", Align::Whole),
         ("USER", Align::Left),
         ("LABEL", Align::Left),
-        ("SCOPE", Align::Left),
-        ("STATE", Align::Left),
-        ("EXPIRES", Align::Left),
+        ("SCOPE", Align::Whole),
+        ("STATE", Align::Whole),
+        ("EXPIRES", Align::Whole),
         ("USED", Align::Right),
         ("AGE", Align::Right),
     ];

@@ -38,6 +38,7 @@ pub(super) fn add(arguments: &AddArgs, context: &Context) -> Result<(), CliError
     let store = context.store()?;
     let scope = ct_model::Scope::from(arguments.scope);
     let username = &arguments.username;
+    store.check_new_user(username)?;
     store.add_user(username, &arguments.password.read()?, scope, &Actor::local())?;
     report(context, arguments.format, username, true, &format!("added user {username} ({scope})"))
 }

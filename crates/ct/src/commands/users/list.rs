@@ -38,8 +38,8 @@ pub(super) fn list(arguments: &ListArgs, context: &Context) -> Result<(), CliErr
                 printer,
                 &[
                     ("USER", Align::Whole),
-                    ("SCOPE", Align::Left),
-                    ("STATE", Align::Left),
+                    ("SCOPE", Align::Whole),
+                    ("STATE", Align::Whole),
                     ("TOKENS", Align::Right),
                     ("AGE", Align::Right),
                 ],

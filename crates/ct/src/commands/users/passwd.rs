@@ -37,6 +37,7 @@ pub(crate) struct PasswdArgs {
 pub(super) fn passwd(arguments: &PasswdArgs, context: &Context) -> Result<(), CliError> {
     let store = context.existing_store()?;
     let username = &arguments.username;
+    store.check_user(username)?;
     store.set_password(username, &arguments.password.read()?, arguments.revoke_tokens, &Actor::local())?;
     let tokens = if arguments.revoke_tokens { "; all tokens are revoked" } else { "" };
     report(context, arguments.format, username, true, &format!("changed the password of {username}{tokens}"))
