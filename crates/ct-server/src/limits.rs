@@ -88,3 +88,5 @@ pub(crate) const PASSWORD_CHECKS_MAX: usize = 4;
 pub(crate) const PASSWORD_CHECK_WAIT: Duration = Duration::from_secs(10);
 /// Documents of one registration. The contract has clients send 50.
 pub(crate) const REGISTER_DOCUMENTS_MAX: usize = 1000;
+/// How often what nobody needs is collected.
+pub(crate) const COLLECT_EVERY: Duration = Duration::from_secs(60 * 60);

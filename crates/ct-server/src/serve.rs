@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::extract::ConnectInfo;
 use axum::http::Request;
-use ct_store::{Store, StoreError};
+use ct_store::{GcOptions, Store, StoreError};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -36,6 +36,26 @@ pub enum ServeError {
     Store(#[from] StoreError),
 }
 
+/// Collects abandoned uploads, and logs that nothing needs, from time to time.
+async fn collect(app: App) {
+    let mut times = tokio::time::interval(limits::COLLECT_EVERY);
+    loop {
+        times.tick().await;
+        let options = GcOptions { dry_run: false, purge_deleted_before: None };
+        let collected = app.blocking(move |app| Ok(app.store.gc(options))).await;
+        match collected {
+            Ok(Ok(report)) if report.items.is_empty() => {}
+            Ok(Ok(report)) => {
+                let (items, size_bytes) = (report.items.len(), report.size_bytes());
+                tracing::info!(items, size_bytes, "collected what nothing needs");
+            }
+            // Someone is adding to the store, or works on it: the next time will do.
+            Ok(Err(error)) => tracing::info!(%error, "nothing was collected"),
+            Err(_) => {}
+        }
+    }
+}
+
 /// Serves until `stop` is done, then lets transfers end for a while. `ready` is told the address once it listens.
 pub async fn serve(
     store: Arc<Store>,
@@ -47,6 +67,7 @@ pub async fn serve(
     let failed = |source| ServeError::Bind { bind, source };
     let listener = TcpListener::bind(bind).await.map_err(failed)?;
     let app = App::new(store, config)?;
+    let collector = tokio::spawn(collect(app.clone()));
     let router = routes::router(app.clone());
     ready(listener.local_addr().map_err(failed)?);
 
@@ -93,6 +114,7 @@ pub async fn serve(
         });
     }
     drop(listener);
+    collector.abort();
     tokio::select! {
         () = graceful.shutdown() => {}
         () = tokio::time::sleep(limits::SHUTDOWN_GRACE) => tracing::warn!("transfers were cut off"),

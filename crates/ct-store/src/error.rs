@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ct_model::{DatasetKind, DatasetLock, DatasetName, ObjectKey, RunId, TrajectoryId};
+use ct_model::{DatasetKind, DatasetLock, DatasetName, LogHash, ObjectKey, RunId, TrajectoryId};
 
 /// Why a store did not do what it was asked. Messages read well after "failed to …:".
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,16 @@ pub enum StoreError {
     Forbidden {
         /// What is not theirs.
         what: String,
+    },
+    /// What arrived is not what was announced.
+    #[error("{what} has SHA-256 {found} instead of {expected}")]
+    HashDiffers {
+        /// What arrived.
+        what: String,
+        /// As announced.
+        expected: LogHash,
+        /// Of the bytes that arrived.
+        found: LogHash,
     },
     /// A newer version of this program made the data folder.
     #[error(
@@ -184,6 +194,20 @@ pub enum Conflict {
         /// The trajectory that was to be added.
         trajectory: TrajectoryId,
     },
+    /// Bytes of an upload that are there already are others.
+    #[error("bytes {start} to {end} of the upload are there already, and are others")]
+    PartDiffers {
+        /// The first of them.
+        start: u64,
+        /// Behind the last of them.
+        end: u64,
+    },
+    /// Bytes of an upload have not arrived.
+    #[error("the upload is not complete; missing: {}", missing_ranges(missing))]
+    UploadIncomplete {
+        /// The first of these ranges: start, and behind the end.
+        missing: Vec<(u64, u64)>,
+    },
     /// Someone else changed the run meanwhile.
     #[error("run {run} was changed meanwhile: it is at version {version}, not {expected}")]
     Changed {
@@ -247,6 +271,11 @@ fn plural(kind: DatasetKind) -> &'static str {
         DatasetKind::Trajectory => "trajectories",
         DatasetKind::Run => "runs",
     }
+}
+
+fn missing_ranges(missing: &[(u64, u64)]) -> String {
+    let ranges: Vec<_> = missing.iter().map(|(start, end)| format!("bytes {start} to {end}")).collect();
+    ranges.join(", ")
 }
 
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;

@@ -32,6 +32,6 @@ pub use error::{Conflict, StoreError};
 pub use ops::{Author, Identity, Ingest, Registration, TrajectoryComments, hash_log, merge_comments};
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
-    GcReport, KnownRun, NewRun, Registered, StagedLog, StoredObject, Totals,
+    GcReport, KnownRun, NewRun, Registered, StagedLog, StoredObject, Totals, Upload, UploadPart,
 };
 pub use store::{Clock, Store};

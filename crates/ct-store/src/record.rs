@@ -104,6 +104,30 @@ impl StoredObject {
     }
 }
 
+/// An upload in parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    /// Its id.
+    pub upload_id: String,
+    /// The name that the log gets.
+    pub key: ObjectKey,
+    /// The length of the log.
+    pub size_bytes: u64,
+    /// What is there, by where it begins. Parts may overlap.
+    pub parts: Vec<UploadPart>,
+}
+
+/// A part of an upload that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadPart {
+    /// Its first byte.
+    pub start: u64,
+    /// Its length.
+    pub size_bytes: u64,
+    /// Of its bytes.
+    pub sha256: LogHash,
+}
+
 /// What came of a registration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Registered {
@@ -235,6 +259,12 @@ pub enum GcKind {
     DeletedRun,
     /// A log that no run needs.
     Log,
+    /// An upload that nobody went on with.
+    Upload,
+    /// A log that was uploaded and never registered: its name, the log is an item of its own.
+    UploadedLog,
+    /// Documents that were registered, and whose run never was.
+    Documents,
     /// A damaged log that was set aside, and has been made again since.
     SetAside,
     /// A file of an interrupted operation.

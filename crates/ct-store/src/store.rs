@@ -16,7 +16,7 @@ use crate::actor::Actor;
 use crate::blob::{LogFolder, LogKey};
 use crate::error::{Conflict, Result, StoreError};
 use crate::meta::{Candidate, MetaStore, SqliteStore};
-use crate::ops::{self, Ingest, LogIndexes};
+use crate::ops::{self, Ingest, LiveUploads, LogIndexes};
 use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport, Totals};
 
 /// Tells the time.
@@ -33,6 +33,7 @@ pub struct Store {
     meta: Box<dyn MetaStore>,
     logs: LogFolder,
     log_indexes: LogIndexes,
+    live_uploads: LiveUploads,
     clock: Clock,
 }
 
@@ -52,6 +53,7 @@ impl Store {
             meta: Box::new(meta),
             logs,
             log_indexes: LogIndexes::default(),
+            live_uploads: LiveUploads::default(),
             clock,
         })
     }
@@ -77,6 +79,10 @@ impl Store {
 
     pub(crate) fn logs(&self) -> &LogFolder {
         &self.logs
+    }
+
+    pub(crate) fn live_uploads(&self) -> &LiveUploads {
+        &self.live_uploads
     }
 
     pub(crate) fn log_indexes(&self) -> &LogIndexes {

@@ -13,6 +13,7 @@ mod pricing;
 mod register;
 mod runs;
 mod trajectories;
+mod uploads;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -46,6 +47,7 @@ fn api() -> OpenApiRouter<App> {
         .merge(pricing::routes())
         .merge(metrics::routes())
         .merge(openapi::routes())
+        .merge(uploads::routes())
 }
 
 /// The OpenAPI document.

@@ -8,4 +8,5 @@ mod gates;
 mod objects;
 mod register;
 mod support;
+mod uploads;
 mod wire;

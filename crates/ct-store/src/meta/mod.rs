@@ -30,7 +30,7 @@ pub(crate) use comments::{CommentNote, CommentStore, TrajectoryComment};
 pub(crate) use datasets::DatasetStore;
 pub(crate) use entry::{Entry, Sums};
 pub(crate) use sqlite::SqliteStore;
-pub(crate) use uploads::{PendingDocument, RegisteredHeader, UploadStore};
+pub(crate) use uploads::{Abandoned, PendingDocument, RegisteredHeader, UploadRow, UploadStore};
 
 /// A run with its trajectories, ready to be stored.
 pub(crate) struct StagedRun<'a> {

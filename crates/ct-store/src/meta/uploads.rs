@@ -2,14 +2,15 @@
 //! implement.
 
 use ct_model::convert::Registration;
-use ct_model::{ObjectKey, RunId};
+use ct_model::{LogHash, ObjectKey, RunId};
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::actor::Actor;
+use crate::blob::LogKey;
 use crate::error::Result;
 use crate::meta::Entry;
-use crate::record::{NewRun, Registered, StoredObject};
+use crate::record::{NewRun, Registered, StoredObject, UploadPart};
 
 /// Where uploads and registrations are kept.
 pub(crate) trait UploadStore: Send + Sync {
@@ -29,6 +30,39 @@ pub(crate) trait UploadStore: Send + Sync {
         actor: &Actor,
         now: Timestamp,
     ) -> Result<Registered>;
+    /// Keeps a new upload under `id`, or finds the one of the same user and log: its id.
+    fn begin_upload(
+        &self,
+        id: &str,
+        key: &ObjectKey,
+        size_bytes: u64,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<String>;
+    /// An upload in parts.
+    fn upload(&self, id: &str) -> Result<Option<UploadRow>>;
+    /// The parts that are there, by where they begin.
+    fn upload_parts(&self, id: &str) -> Result<Vec<UploadPart>>;
+    /// Counts a part as there.
+    fn add_part(&self, id: &str, part: &UploadPart, now: Timestamp) -> Result<()>;
+    /// Counts all parts as lost.
+    fn forget_parts(&self, id: &str) -> Result<()>;
+    /// Adds the log that an upload became.
+    fn complete_upload(&self, id: &str, object: &StoredObject, actor: &Actor, now: Timestamp) -> Result<()>;
+    /// Removes an upload.
+    fn drop_upload(&self, id: &str, actor: &Actor, now: Timestamp) -> Result<()>;
+    /// The uploads that there are, by id.
+    fn upload_ids(&self) -> Result<Vec<String>>;
+    /// The logs that were uploaded: name, log, length.
+    fn object_logs(&self) -> Result<Vec<(String, LogKey, u64)>>;
+    /// What nobody touched since a time, and what no run was made of since another; with `remove` it is forgotten.
+    fn abandoned(
+        &self,
+        uploads_before: Timestamp,
+        objects_before: Timestamp,
+        remove: bool,
+        now: Timestamp,
+    ) -> Result<Abandoned>;
 }
 
 /// A document on its way in.
@@ -49,4 +83,25 @@ pub(crate) struct RegisteredHeader {
     pub(crate) run: NewRun,
     /// What is compared when a header comes again.
     pub(crate) registered: Value,
+}
+
+/// An upload in parts.
+#[derive(Debug)]
+pub(crate) struct UploadRow {
+    pub(crate) key: ObjectKey,
+    pub(crate) size_bytes: u64,
+    pub(crate) created_by: Option<String>,
+    /// Of the log that it became.
+    pub(crate) hash: Option<LogHash>,
+}
+
+/// What was uploaded and never registered, or never completed.
+#[derive(Debug, Default)]
+pub(crate) struct Abandoned {
+    /// Uploads in parts, by id.
+    pub(crate) uploads: Vec<String>,
+    /// Logs by name, with their length.
+    pub(crate) objects: Vec<(String, u64)>,
+    /// Runs whose documents wait in vain, with their number.
+    pub(crate) pending: Vec<(String, u64)>,
 }

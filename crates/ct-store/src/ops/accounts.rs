@@ -268,7 +268,7 @@ fn unhashable(error: argon2::password_hash::Error) -> StoreError {
 }
 
 /// Random bytes of the system.
-fn random(bytes: usize) -> Result<Vec<u8>> {
+pub(super) fn random(bytes: usize) -> Result<Vec<u8>> {
     let mut random = vec![0; bytes];
     getrandom::fill(&mut random).map_err(|error| StoreError::Database {
         doing: "get random bytes from the system",

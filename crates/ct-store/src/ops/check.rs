@@ -26,6 +26,7 @@ pub(crate) fn check(
     };
     let uses = store.meta().log_uses()?;
     check_logs(store, &uses, repair, progress, &mut report)?;
+    check_uploaded(store, &uses, &mut report)?;
     // What is not referred to is a leftover only while no ingest is about to refer to it.
     let lock = match lock {
         Some(lock) => Some(lock),
@@ -35,9 +36,9 @@ pub(crate) fn check(
             Err(error) => return Err(error),
         },
     };
-    if lock.is_some() && store.meta().log_uses()?.is_empty() {
-        let logs = store.logs().list()?.iter().filter(|file| file.key.is_some()).count();
-        if logs > gc::ORPHANS_MAX {
+    if lock.is_some() {
+        let no_runs = store.meta().log_uses()?.is_empty();
+        if let Some(logs) = gc::lost_logs(store, no_runs)? {
             report.findings.push(Finding {
                 kind: FindingKind::DatabaseDamaged,
                 subject: "database".to_owned(),
@@ -137,9 +138,39 @@ fn check_range(uses: &[&LogUse], size_bytes: u64, findings: &mut Vec<Finding>) {
     }
 }
 
+/// The logs that were uploaded and that no run has yet.
+fn check_uploaded(store: &Store, uses: &[LogUse], report: &mut CheckReport) -> Result<()> {
+    let used: HashSet<&LogKey> = uses.iter().map(|log| &log.key).collect();
+    for (name, key, size_bytes) in store.meta().object_logs()? {
+        if used.contains(&key) {
+            continue;
+        }
+        let (kind, detail) = match store.logs().verify(&key, size_bytes, &mut |_| ())? {
+            LogState::Whole => {
+                report.logs += 1;
+                report.log_bytes += size_bytes;
+                continue;
+            }
+            LogState::Missing => (FindingKind::LogMissing, "it is not there".to_owned()),
+            LogState::Damaged(detail) => (FindingKind::LogDamaged, detail),
+        };
+        report.findings.push(Finding {
+            kind,
+            subject: format!("uploaded log {name}"),
+            detail,
+            size_bytes: Some(size_bytes),
+            done: None,
+            resolved: false,
+        });
+    }
+    Ok(())
+}
+
 fn check_leftovers(store: &Store, repair: bool, findings: &mut Vec<Finding>) -> Result<()> {
     let uses = store.meta().log_uses()?;
-    let needed: HashSet<&LogKey> = uses.iter().map(|log| &log.key).collect();
+    let uploaded = store.meta().object_logs()?;
+    let needed: HashSet<&LogKey> =
+        uses.iter().map(|log| &log.key).chain(uploaded.iter().map(|(_, key, _)| key)).collect();
     let logs = store.logs();
     let mut found: Vec<(FindingKind, &str, bool, FoundFile)> = Vec::new();
     for file in logs.list()? {
@@ -156,6 +187,9 @@ fn check_leftovers(store: &Store, repair: bool, findings: &mut Vec<Finding>) -> 
     }
     for file in logs.list_temporary()? {
         found.push((FindingKind::TemporaryFile, "an interrupted operation left it", true, file));
+    }
+    for file in gc::leftover_uploads(store, &[])? {
+        found.push((FindingKind::TemporaryFile, "an upload left it when it broke off", true, file));
     }
     for (kind, detail, removable, file) in found {
         let removed = repair && removable;

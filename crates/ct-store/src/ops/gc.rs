@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::FilesLock;
+use super::uploads::is_idle;
 use crate::blob::{self, FoundFile, LogKey};
 use crate::error::{Result, StoreError};
-use crate::meta::LogUse;
+use crate::meta::{Abandoned, LogUse};
 use crate::record::{GcItem, GcKind, GcOptions, GcReport};
 use crate::store::Store;
 
@@ -16,13 +17,21 @@ pub(super) const ORPHANS_MAX: usize = 1;
 
 /// A database that knows no run at all beside several logs was lost or emptied, and these logs are all there is left.
 fn refuse_after_a_loss(store: &Store, no_runs: bool) -> Result<()> {
-    if no_runs {
-        let logs = store.logs().list()?.iter().filter(|file| file.key.is_some()).count();
-        if logs > ORPHANS_MAX {
-            return Err(StoreError::Corrupt { what: "the database".to_owned(), detail: lost(store, logs) });
-        }
+    match lost_logs(store, no_runs)? {
+        Some(logs) => Err(StoreError::Corrupt { what: "the database".to_owned(), detail: lost(store, logs) }),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// How many logs there are that a database without runs does not know.
+pub(super) fn lost_logs(store: &Store, no_runs: bool) -> Result<Option<usize>> {
+    if !no_runs {
+        return Ok(None);
+    }
+    let uploaded = store.meta().object_logs()?;
+    let known: HashSet<&LogKey> = uploaded.iter().map(|(_, key, _)| key).collect();
+    let logs = store.logs().list()?.iter().filter(|file| is_log(file, |key| !known.contains(key))).count();
+    Ok((logs > ORPHANS_MAX).then_some(logs))
 }
 
 /// Says that the database seems lost, and how to get it back.
@@ -45,7 +54,11 @@ pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
     let mut items = Vec::new();
     let uses = store.meta().log_uses()?;
     refuse_after_a_loss(store, uses.is_empty())?;
-    let used: HashSet<&LogKey> = uses.iter().map(|log| &log.key).collect();
+    let abandoned = abandoned(store, options, &mut items)?;
+    let uploaded = store.meta().object_logs()?;
+    let uploaded = uploaded.iter().filter(|(name, ..)| !abandoned.objects.iter().any(|gone| gone.0 == *name));
+    let used: HashSet<&LogKey> =
+        uses.iter().map(|log| &log.key).chain(uploaded.map(|(_, key, _)| key)).collect();
     let logs = store.logs();
     let unneeded = logs.list()?.into_iter().filter(|file| is_log(file, |key| !used.contains(key)));
     let healed = logs.list_set_aside()?.into_iter().filter(|file| is_log(file, |key| logs.exists(key)));
@@ -63,6 +76,38 @@ pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
         purge(store, &uses, before, options, &mut items)?;
     }
     Ok(GcReport { items, dry_run: options.dry_run })
+}
+
+/// What was uploaded and never registered or completed, and what uploads left behind when they broke off.
+fn abandoned(store: &Store, options: GcOptions, items: &mut Vec<GcItem>) -> Result<Abandoned> {
+    let (uploads_before, objects_before) = store.expiry();
+    let remove_rows = !options.dry_run;
+    let found = store.meta().abandoned(uploads_before, objects_before, remove_rows, store.now())?;
+    for (name, _) in &found.objects {
+        items.push(GcItem { kind: GcKind::UploadedLog, subject: name.clone(), size_bytes: 0 });
+    }
+    for (run, _) in &found.pending {
+        items.push(GcItem { kind: GcKind::Documents, subject: run.clone(), size_bytes: 0 });
+    }
+    for file in leftover_uploads(store, &found.uploads)? {
+        items.push(remove(GcKind::Upload, &file, options)?);
+    }
+    if !options.dry_run {
+        found.uploads.iter().for_each(|id| store.forget_upload(id));
+    }
+    Ok(found)
+}
+
+/// Files among the uploads that belong to none, or to one of `gone`, and that nobody writes to.
+pub(super) fn leftover_uploads(store: &Store, gone: &[String]) -> Result<Vec<FoundFile>> {
+    let known = store.meta().upload_ids()?;
+    let mut files = store.logs().list_uploads()?;
+    files.retain(|file| {
+        let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let wanted = known.contains(&name) && !gone.contains(&name);
+        !wanted && is_idle(&file.path)
+    });
+    Ok(files)
 }
 
 fn is_log(file: &FoundFile, f: impl FnOnce(&LogKey) -> bool) -> bool {

@@ -8,7 +8,9 @@ mod gc;
 mod ingest;
 mod log_index;
 mod objects;
+mod ranges;
 mod register;
+mod uploads;
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -26,6 +28,7 @@ pub use ingest::{Ingest, hash_log};
 pub(crate) use log_index::LogIndexes;
 pub use register::Registration;
 pub(crate) use register::{comparable_document, comparable_header};
+pub(crate) use uploads::LiveUploads;
 
 /// How long an ingest waits for a collection, and a collection for an ingest that is about to end.
 const SHARED_TIMEOUT: Duration = Duration::from_secs(10);

@@ -12,3 +12,4 @@ mod list;
 mod paging;
 mod schema;
 mod support;
+mod uploads;

@@ -120,6 +120,12 @@ pub(super) fn purge(conn: &Connection, run: &RunId) -> Result<bool> {
     datasets::trajectories_go(conn, &mut changes, old.seq, None)?;
     changes.apply(conn)?;
     labels::put(conn, old.seq, None)?;
+    // The log goes with the run, and so does what it was uploaded as.
+    conn.execute(
+        "DELETE FROM objects WHERE log_hash IN (SELECT log_hash FROM runs WHERE seq = ?1 \
+             UNION ALL SELECT log_hash FROM run_revisions WHERE run = ?1)",
+        [old.seq],
+    )?;
     conn.execute("DELETE FROM runs WHERE seq = ?", [old.seq])?;
     Ok(true)
 }

@@ -31,7 +31,7 @@ pub(super) fn trajectory_id(text: String) -> Result<TrajectoryId> {
     TrajectoryId::new(text).map_err(|error| DbError::corrupt("a stored trajectory id", error.to_string()))
 }
 
-fn log_key(row: &Row<'_>) -> Result<LogKey> {
+pub(super) fn log_key(row: &Row<'_>) -> Result<LogKey> {
     let hash = get::<String>(row, "log_hash")?;
     let hash = hash.parse().map_err(|error| DbError::corrupt("a stored hash", format!("{error}")))?;
     let format = match row.get_ref("log_format")?.as_str().map_err(rusqlite::Error::from)? {

@@ -1,15 +1,16 @@
 //! See [`crate::meta::UploadStore`].
 
-use ct_model::{ObjectKey, RunId};
+use ct_model::{LogHash, ObjectKey, RunId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::json;
 
-use super::{DbError, SqliteStore, journal, read, register, signed};
+use super::{DbError, SqliteStore, journal, read, register, signed, unsigned};
 use crate::actor::Actor;
+use crate::blob::LogKey;
 use crate::error::{Conflict, Result, StoreError};
-use crate::meta::{PendingDocument, RegisteredHeader, UploadStore};
-use crate::record::{Registered, StoredObject};
+use crate::meta::{Abandoned, PendingDocument, RegisteredHeader, UploadRow, UploadStore};
+use crate::record::{Registered, StoredObject, UploadPart};
 
 type DbResult<T> = std::result::Result<T, DbError>;
 
@@ -39,6 +40,218 @@ impl UploadStore for SqliteStore {
     ) -> Result<Registered> {
         self.write("register a run", |conn| register::register(conn, documents, header, actor, now))
     }
+
+    fn begin_upload(
+        &self,
+        id: &str,
+        key: &ObjectKey,
+        size_bytes: u64,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<String> {
+        self.write("begin an upload", |conn| begin_upload(conn, id, key, size_bytes, actor, now))
+    }
+
+    fn upload(&self, id: &str) -> Result<Option<UploadRow>> {
+        self.read("look for an upload", |conn| upload(conn, id))
+    }
+
+    fn upload_parts(&self, id: &str) -> Result<Vec<UploadPart>> {
+        self.read("list the parts of an upload", |conn| upload_parts(conn, id))
+    }
+
+    fn add_part(&self, id: &str, part: &UploadPart, now: Timestamp) -> Result<()> {
+        self.write("keep a part of an upload", |conn| add_part(conn, id, part, now))
+    }
+
+    fn forget_parts(&self, id: &str) -> Result<()> {
+        self.write("forget the parts of an upload", |conn| {
+            conn.execute("DELETE FROM upload_parts WHERE upload_id = ?", [id])?;
+            Ok(())
+        })
+    }
+
+    fn complete_upload(&self, id: &str, object: &StoredObject, actor: &Actor, now: Timestamp) -> Result<()> {
+        self.write("complete an upload", |conn| {
+            add_object(conn, object, actor, now)?;
+            conn.execute("DELETE FROM upload_parts WHERE upload_id = ?", [id])?;
+            let mut set =
+                conn.prepare_cached("UPDATE uploads SET log_hash = ?, touched_us = ? WHERE upload_id = ?")?;
+            set.execute(params![object.log.hash.as_str(), now.as_microsecond(), id])?;
+            Ok(())
+        })
+    }
+
+    fn drop_upload(&self, id: &str, actor: &Actor, now: Timestamp) -> Result<()> {
+        self.write("give up an upload", |conn| drop_upload(conn, id, actor, now))
+    }
+
+    fn upload_ids(&self) -> Result<Vec<String>> {
+        self.read("list uploads", |conn| {
+            let mut find = conn.prepare_cached("SELECT upload_id FROM uploads")?;
+            let ids = find.query_map([], |row| row.get(0))?;
+            Ok(ids.collect::<std::result::Result<_, _>>()?)
+        })
+    }
+
+    fn object_logs(&self) -> Result<Vec<(String, LogKey, u64)>> {
+        self.read("list uploaded logs", |conn| {
+            let mut find =
+                conn.prepare_cached("SELECT object_key, log_hash, log_format, log_size FROM objects")?;
+            let mut rows = find.query([])?;
+            let mut logs = Vec::new();
+            while let Some(row) = rows.next()? {
+                let name = read::get(row, "object_key")?;
+                logs.push((name, read::log_key(row)?, unsigned(read::get(row, "log_size")?)));
+            }
+            Ok(logs)
+        })
+    }
+
+    fn abandoned(
+        &self,
+        uploads_before: Timestamp,
+        objects_before: Timestamp,
+        remove: bool,
+        now: Timestamp,
+    ) -> Result<Abandoned> {
+        let doing = "look for what was given up";
+        let f = |conn: &Connection| abandoned(conn, uploads_before, objects_before, remove, now);
+        if remove { self.write(doing, f) } else { self.read(doing, f) }
+    }
+}
+
+fn begin_upload(
+    conn: &Connection,
+    id: &str,
+    key: &ObjectKey,
+    size_bytes: u64,
+    actor: &Actor,
+    now: Timestamp,
+) -> DbResult<String> {
+    check_key_is_free(conn, key)?;
+    let mut find = conn.prepare_cached(
+        "SELECT upload_id FROM uploads \
+         WHERE object_key = ? AND size_bytes = ? AND created_by IS ? AND log_hash IS NULL LIMIT 1",
+    )?;
+    let found = find.query_row(params![key.to_string(), signed(size_bytes), actor.user], |row| row.get(0));
+    if let Some(found) = found.optional()? {
+        return Ok(found);
+    }
+    conn.execute(
+        "INSERT INTO uploads (upload_id, object_key, size_bytes, created_us, touched_us, created_by) \
+         VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
+        params![id, key.to_string(), signed(size_bytes), now.as_microsecond(), actor.user],
+    )?;
+    let detail = json!({"upload": id, "size_bytes": size_bytes});
+    journal::note(conn, actor, now, "log.upload.begin", &format!("log {key}"), Some(&detail))?;
+    Ok(id.to_owned())
+}
+
+fn upload(conn: &Connection, id: &str) -> DbResult<Option<UploadRow>> {
+    let mut find = conn.prepare_cached(
+        "SELECT object_key, size_bytes, created_by, log_hash FROM uploads WHERE upload_id = ?",
+    )?;
+    let mut rows = find.query([id])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let corrupt = |error: String| DbError::corrupt("a stored upload", error);
+    let key = read::get::<String>(row, "object_key")?;
+    let hash: Option<String> = read::get(row, "log_hash")?;
+    Ok(Some(UploadRow {
+        key: key.parse().map_err(|error: ct_model::ObjectKeyError| corrupt(error.to_string()))?,
+        size_bytes: unsigned(read::get(row, "size_bytes")?),
+        created_by: read::get(row, "created_by")?,
+        hash: hash.map(|hash| parse_hash(&hash)).transpose()?,
+    }))
+}
+
+fn parse_hash(text: &str) -> DbResult<LogHash> {
+    text.parse().map_err(|error: ct_model::LogHashError| DbError::corrupt("a stored hash", error.to_string()))
+}
+
+fn upload_parts(conn: &Connection, id: &str) -> DbResult<Vec<UploadPart>> {
+    let mut find = conn.prepare_cached(
+        "SELECT start, size_bytes, hash FROM upload_parts WHERE upload_id = ? ORDER BY start",
+    )?;
+    let mut rows = find.query([id])?;
+    let mut parts = Vec::new();
+    while let Some(row) = rows.next()? {
+        parts.push(UploadPart {
+            start: unsigned(read::get(row, "start")?),
+            size_bytes: unsigned(read::get(row, "size_bytes")?),
+            sha256: parse_hash(&read::get::<String>(row, "hash")?)?,
+        });
+    }
+    Ok(parts)
+}
+
+fn add_part(conn: &Connection, id: &str, part: &UploadPart, now: Timestamp) -> DbResult<()> {
+    let mut touch =
+        conn.prepare_cached("UPDATE uploads SET touched_us = ? WHERE upload_id = ? AND log_hash IS NULL")?;
+    if touch.execute(params![now.as_microsecond(), id])? == 0 {
+        return Err(StoreError::NotFound { what: format!("upload {id}") }.into());
+    }
+    // Of two that begin alike the longer one says more.
+    let mut add = conn.prepare_cached(
+        "INSERT INTO upload_parts (upload_id, start, size_bytes, hash) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT DO UPDATE SET size_bytes = ?3, hash = ?4 WHERE size_bytes < ?3",
+    )?;
+    add.execute(params![id, signed(part.start), signed(part.size_bytes), part.sha256.as_str()])?;
+    Ok(())
+}
+
+fn drop_upload(conn: &Connection, id: &str, actor: &Actor, now: Timestamp) -> DbResult<()> {
+    let mut drop = conn.prepare_cached("DELETE FROM uploads WHERE upload_id = ? RETURNING object_key")?;
+    let key = drop.query_row([id], |row| row.get::<_, String>(0)).optional()?;
+    let Some(key) = key else { return Err(StoreError::NotFound { what: format!("upload {id}") }.into()) };
+    let detail = json!({"upload": id});
+    journal::note(conn, actor, now, "log.upload.give_up", &format!("log {key}"), Some(&detail))
+}
+
+fn abandoned(
+    conn: &Connection,
+    uploads_before: Timestamp,
+    objects_before: Timestamp,
+    remove: bool,
+    now: Timestamp,
+) -> DbResult<Abandoned> {
+    let mut abandoned = Abandoned::default();
+    let (uploads_us, objects_us) = (uploads_before.as_microsecond(), objects_before.as_microsecond());
+    let mut find = conn.prepare_cached("SELECT upload_id FROM uploads WHERE touched_us < ?")?;
+    let ids = find.query_map([uploads_us], |row| row.get(0))?;
+    abandoned.uploads = ids.collect::<std::result::Result<_, _>>()?;
+    let mut find = conn.prepare_cached(
+        "SELECT run_id, count(*) FROM pending_documents GROUP BY run_id HAVING max(made_us) < ?",
+    )?;
+    let rows = find.query_map([objects_us], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?;
+    abandoned.pending = rows.collect::<std::result::Result<_, _>>()?;
+    // A log is needed by its run, and by documents that arrived lately.
+    let mut find = conn.prepare_cached(
+        "SELECT object_key, log_size FROM objects WHERE created_us < ?1 \
+             AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.log_hash = objects.log_hash) \
+             AND NOT EXISTS (SELECT 1 FROM run_revisions AS old WHERE old.log_hash = objects.log_hash) \
+             AND NOT EXISTS (SELECT 1 FROM pending_documents WHERE made_us >= ?1 \
+                 AND run_id = substr(object_key, 1, length(object_key) - 5))",
+    )?;
+    let rows = find.query_map([objects_us], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?;
+    abandoned.objects = rows.collect::<std::result::Result<_, _>>()?;
+    if remove {
+        let actor = Actor::local();
+        let note = |action, subject: String| journal::note(conn, &actor, now, action, &subject, None);
+        for id in &abandoned.uploads {
+            conn.execute("DELETE FROM uploads WHERE upload_id = ?", [id])?;
+            note("log.upload.expire", format!("upload {id}"))?;
+        }
+        for (run, _) in &abandoned.pending {
+            conn.execute("DELETE FROM pending_documents WHERE run_id = ?", [run])?;
+            note("run.documents.expire", format!("run {run}"))?;
+        }
+        for (key, _) in &abandoned.objects {
+            conn.execute("DELETE FROM objects WHERE object_key = ?", [key])?;
+            note("log.expire", format!("log {key}"))?;
+        }
+    }
+    Ok(abandoned)
 }
 
 pub(super) fn run_is_deleted(conn: &Connection, run: &RunId) -> DbResult<Option<bool>> {

@@ -70,14 +70,16 @@ CREATE TABLE objects (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX objects_by_log ON objects (log_hash);
 
--- Uploads in parts that are not complete yet. Their bytes are in `uploads/<upload_id>` of the data folder.
+-- Uploads in parts. Their bytes are in `uploads/<upload_id>` of the data folder; `log_hash` is that of the log that one
+-- became.
 CREATE TABLE uploads (
     upload_id TEXT PRIMARY KEY,
     object_key TEXT NOT NULL,
     size_bytes INTEGER NOT NULL,
     created_us INTEGER NOT NULL,
     touched_us INTEGER NOT NULL,
-    created_by TEXT
+    created_by TEXT,
+    log_hash TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX uploads_by_key ON uploads (object_key);
 CREATE TABLE upload_parts (

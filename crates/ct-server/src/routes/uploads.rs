@@ -1,0 +1,206 @@
+//! `/api/uploads`: logs in parts, which go on where they were broken off.
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use ct_model::LogHash;
+use ct_store::{Upload, UploadPart};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::eval_logs::{NewLog, key};
+use crate::app::App;
+use crate::auth::Writer;
+use crate::body;
+use crate::error::ApiError;
+use crate::extract::Body;
+
+/// SHA-256 of a part, in hex.
+const PART_HASH: &str = "x-ct-sha256";
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(begin))
+        .routes(routes!(show, give_up))
+        .routes(routes!(put_part))
+        .routes(routes!(complete))
+}
+
+/// An upload, and what is there of it.
+#[derive(Debug, Serialize, ToSchema)]
+struct UploadState {
+    upload_id: String,
+    /// The length of the log.
+    size_bytes: u64,
+    /// By where they begin. They may overlap.
+    parts: Vec<Part>,
+    /// The most bytes of a part; null: as many as the disk has room for.
+    part_bytes_max: Option<u64>,
+}
+
+/// A part that is there.
+#[derive(Debug, Serialize, ToSchema)]
+struct Part {
+    /// Its first byte.
+    start: u64,
+    /// Its length.
+    size_bytes: u64,
+    /// SHA-256 of its bytes, in hex.
+    sha256: String,
+}
+
+/// What the log has to be.
+#[derive(Debug, Deserialize, ToSchema)]
+struct Complete {
+    /// SHA-256 of the whole log, in hex.
+    #[schema(value_type = String)]
+    sha256: LogHash,
+}
+
+/// The log that the upload became.
+#[derive(Debug, Serialize, ToSchema)]
+struct Completed {
+    /// For `s3://<bucket>/<key>`.
+    bucket: String,
+    /// Its name.
+    key: String,
+    /// Tells its bytes from others.
+    e_tag: String,
+    /// Its length.
+    size_bytes: u64,
+}
+
+impl From<UploadPart> for Part {
+    fn from(part: UploadPart) -> Self {
+        Self { start: part.start, size_bytes: part.size_bytes, sha256: part.sha256.into() }
+    }
+}
+
+impl From<Upload> for UploadState {
+    fn from(upload: Upload) -> Self {
+        Self {
+            upload_id: upload.upload_id,
+            size_bytes: upload.size_bytes,
+            parts: upload.parts.into_iter().map(Part::from).collect(),
+            part_bytes_max: None,
+        }
+    }
+}
+
+/// Begin an upload in parts, or go on with the one of the same user, name and length.
+#[utoipa::path(post, path = "/api/uploads", tag = "uploads", request_body = NewLog, responses(
+    (status = 200, body = UploadState), (status = 400, description = "not a name of a log, or no length"),
+    (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
+    (status = 409, description = "there is a log of this name already")))]
+async fn begin(
+    State(app): State<App>,
+    Writer(caller): Writer,
+    Body(log): Body<NewLog>,
+) -> Result<Json<UploadState>, ApiError> {
+    let key = key(&log.filename)?;
+    app.blocking(move |app| Ok(Json(app.store.begin_upload(&key, log.size_bytes, &caller.actor())?.into())))
+        .await
+}
+
+/// What is there of an upload.
+#[utoipa::path(get, path = "/api/uploads/{id}", tag = "uploads", params(("id" = String, Path)), responses(
+    (status = 200, body = UploadState), (status = 401, description = "no token"),
+    (status = 403, description = "the token may not write"),
+    (status = 404, description = "this user has no such upload")))]
+async fn show(
+    State(app): State<App>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+) -> Result<Json<UploadState>, ApiError> {
+    app.blocking(move |app| Ok(Json(app.store.upload(&id, &caller.actor())?.into()))).await
+}
+
+/// Give an upload up.
+#[utoipa::path(delete, path = "/api/uploads/{id}", tag = "uploads", params(("id" = String, Path)), responses(
+    (status = 204, description = "it is gone"), (status = 401, description = "no token"),
+    (status = 403, description = "the token may not write"),
+    (status = 404, description = "this user has no such upload"),
+    (status = 503, description = "parts of it are arriving")))]
+async fn give_up(
+    State(app): State<App>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    app.blocking(move |app| {
+        app.store.drop_upload(&id, &caller.actor())?;
+        Ok(StatusCode::NO_CONTENT)
+    })
+    .await
+}
+
+/// Put the bytes from `start` on: a part of any length, with its SHA-256 in `x-ct-sha256`. Repeating it is fine.
+#[utoipa::path(put, path = "/api/uploads/{id}/parts/{start}", tag = "uploads",
+    params(("id" = String, Path), ("start" = u64, Path), ("x-ct-sha256" = Option<String>, Header)),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"), responses(
+    (status = 200, body = Part), (status = 400, description = "it has another length, or lies outside of the log"),
+    (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
+    (status = 404, description = "this user has no such upload"),
+    (status = 409, description = "other bytes are there already"),
+    (status = 422, description = "its hash is not what was said"),
+    (status = 503, description = "the same bytes are arriving from someone else"),
+    (status = 507, description = "the disk is full")))]
+async fn put_part(
+    State(app): State<App>,
+    Writer(caller): Writer,
+    Path((id, start)): Path<(String, String)>,
+    request: Request,
+) -> Result<Json<Part>, ApiError> {
+    let start: u64 =
+        start.parse().map_err(|_| ApiError::invalid("a part begins at a byte, counted from 0"))?;
+    let (parts, sent) = request.into_parts();
+    let hash = part_hash(&parts.headers)?;
+    let size_bytes = body::content_length(&parts.headers);
+    let actor = caller.actor();
+    let followed = (id.clone(), actor.clone());
+    let part = body::read_body(&app, sent, move |app, source| {
+        Ok(app.store.put_part(&id, start, size_bytes, hash.as_ref(), source, &actor)?)
+    });
+    let part = part.await?;
+    // The answer does not wait for the hash of the whole.
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = app.store.follow_upload(&followed.0, &followed.1) {
+            tracing::debug!(%error, "an upload was not followed");
+        }
+    });
+    Ok(Json(part.into()))
+}
+
+fn part_hash(headers: &HeaderMap) -> Result<Option<LogHash>, ApiError> {
+    let Some(value) = headers.get(PART_HASH) else { return Ok(None) };
+    let hash = value.to_str().ok().and_then(|text| text.to_ascii_lowercase().parse().ok());
+    Ok(Some(hash.ok_or_else(|| ApiError::invalid(format!("{PART_HASH}: not a SHA-256 of 64 hex digits")))?))
+}
+
+/// Make a log of the parts, when their bytes have this hash.
+#[utoipa::path(post, path = "/api/uploads/{id}/complete", tag = "uploads", params(("id" = String, Path)),
+    request_body = Complete, responses(
+    (status = 200, body = Completed), (status = 400, description = "not a SHA-256"),
+    (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
+    (status = 404, description = "this user has no such upload"),
+    (status = 409, description = "parts are missing, or there is a log of this name meanwhile"),
+    (status = 422, description = "the bytes have another hash"),
+    (status = 503, description = "parts are arriving")))]
+async fn complete(
+    State(app): State<App>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+    Body(complete): Body<Complete>,
+) -> Result<Json<Completed>, ApiError> {
+    app.blocking(move |app| {
+        let object = app.store.complete_upload(&id, &complete.sha256, &caller.actor())?;
+        Ok(Json(Completed {
+            bucket: app.config.bucket.clone(),
+            key: object.key.to_string(),
+            e_tag: object.e_tag(),
+            size_bytes: object.log.size_bytes,
+        }))
+    })
+    .await
+}

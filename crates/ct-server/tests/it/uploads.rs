@@ -1,0 +1,326 @@
+//! Logs in parts: in any order, from several clients, over the death of a server.
+
+use std::env;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use ct_model::{LogHash, Scope};
+use ct_server::Mode;
+use ct_store::Store;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::wire::{self, Answer, Server, head, json_as, send};
+
+fn sha256(bytes: &[u8]) -> String {
+    LogHash::from_bytes(Sha256::digest(bytes).into()).to_string()
+}
+
+/// Someone who uploads.
+struct Client<'a> {
+    address: SocketAddr,
+    token: &'a str,
+}
+
+impl Client<'_> {
+    fn of(server: &Server) -> Client<'_> {
+        Client { address: server.address, token: &server.token }
+    }
+
+    fn begin(&self, filename: &str, size_bytes: usize) -> Answer {
+        let body = json!({"filename": filename, "size_bytes": size_bytes});
+        json_as(self.address, self.token, "POST", "/api/uploads", Some(&body))
+    }
+
+    fn begun(&self, filename: &str, size_bytes: usize) -> Value {
+        let answer = self.begin(filename, size_bytes);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    }
+
+    fn part(&self, id: &str, start: usize, bytes: &[u8]) -> Answer {
+        self.part_as(id, start, bytes, &sha256(bytes))
+    }
+
+    fn part_as(&self, id: &str, start: usize, bytes: &[u8], hash: &str) -> Answer {
+        let authorization = format!("Bearer {}", self.token);
+        let headers = [("Authorization", authorization.as_str()), ("x-ct-sha256", hash)];
+        send(self.address, "PUT", &format!("/api/uploads/{id}/parts/{start}"), &headers, Some(bytes))
+    }
+
+    fn complete(&self, id: &str, hash: &str) -> Answer {
+        let body = json!({"sha256": hash});
+        json_as(self.address, self.token, "POST", &format!("/api/uploads/{id}/complete"), Some(&body))
+    }
+
+    fn parts(&self, id: &str) -> Vec<(u64, u64)> {
+        let answer = json_as(self.address, self.token, "GET", &format!("/api/uploads/{id}"), None);
+        let parts = answer.json()["parts"].clone();
+        let number = |part: &Value, field: &str| part[field].as_u64().unwrap();
+        parts
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|part| (number(part, "start"), number(part, "size_bytes")))
+            .collect()
+    }
+}
+
+fn bytes(count: usize) -> Vec<u8> {
+    (0..count).map(|i| (i * 7 % 253) as u8).collect()
+}
+
+#[test]
+fn parts_come_in_any_order_and_again() {
+    let server = Server::start();
+    let client = Client::of(&server);
+    let log = bytes(2_500_000);
+    let begun = client.begun("r1.eval", log.len());
+    let id = begun["upload_id"].as_str().unwrap();
+    assert_eq!((&begun["size_bytes"], &begun["parts"]), (&json!(log.len()), &json!([])));
+    assert_eq!(client.part(id, 2_000_000, &log[2_000_000..]).status, 200);
+    assert_eq!(client.part(id, 0, &log[..1_000_000]).status, 200);
+
+    let answer = client.complete(id, &sha256(&log));
+    assert_eq!(answer.status, 409);
+    assert_eq!(answer.error(), "the upload is not complete; missing: bytes 1000000 to 2000000");
+    // Asking again goes on; another user has an upload of their own.
+    let again = client.begun("r1.eval", log.len());
+    assert_eq!(again["upload_id"], begun["upload_id"]);
+    let part = json!({"start": 0, "size_bytes": 1_000_000, "sha256": sha256(&log[..1_000_000])});
+    assert_eq!((again["parts"].as_array().unwrap().len(), &again["parts"][0]), (2, &part));
+    let token = wire::token(&server.store, "bob", Scope::Write);
+    let other = Client { address: server.address, token: &token };
+    assert_ne!(other.begun("r1.eval", log.len())["upload_id"], begun["upload_id"]);
+    assert_eq!(other.part(id, 0, &log[..10]).status, 404);
+    assert_eq!(other.complete(id, &sha256(&log)).status, 404);
+
+    // Overlapping parts are fine when they are the same.
+    assert_eq!(client.part(id, 500_000, &log[500_000..2_200_000]).status, 200);
+    let mut wrong = log[..20].to_vec();
+    wrong[7] ^= 1;
+    let answer = client.part(id, 0, &wrong);
+    assert_eq!(answer.status, 409, "{answer:?}");
+    assert_eq!(client.part(id, 0, &log[..1_000_000]).status, 200);
+
+    let answer = client.complete(id, &sha256(&log));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let expected = json!({"bucket": "logs", "key": "r1.eval", "size_bytes": log.len(),
+        "e_tag": format!("\"{}\"", sha256(&log))});
+    assert_eq!(answer.json(), expected);
+    assert_eq!(client.complete(id, &sha256(&log)).json(), expected, "a repeated answer is the same");
+    assert_eq!(client.begin("r1.eval", log.len()).status, 409);
+    let found = server.json("GET", "/api/eval-logs/head?filename=r1.eval", None).json();
+    assert_eq!(found["size_bytes"], log.len());
+    let object = server.store.object(&"r1.eval".parse().unwrap()).unwrap().unwrap();
+    assert!(std::fs::read(server.store.log_path(&object.log)).unwrap() == log);
+    assert_eq!(server.files("uploads"), 0);
+}
+
+#[test]
+fn what_is_wrong_is_not_taken() {
+    let server = Server::start();
+    let client = Client::of(&server);
+    let log = bytes(1000);
+    assert_eq!(client.begin("../r1.eval", 10).status, 400);
+    assert_eq!(client.begin("r1.eval", 0).status, 400);
+    let id = client.begun("r1.eval", log.len())["upload_id"].as_str().unwrap().to_owned();
+    assert_eq!(client.part("0000", 0, &log).status, 404);
+    assert_eq!(client.part("..%2F..%2Fct.sqlite", 0, &log).status, 404);
+    assert_eq!(client.part(&id, 1, &log).status, 400);
+    assert_eq!(client.part(&id, usize::MAX, &log).status, 400);
+    assert_eq!(client.part(&id, 0, b"").status, 400);
+    assert_eq!(client.part_as(&id, 0, &log, "nonsense").status, 400);
+    let answer = client.part_as(&id, 0, &log, &sha256(b"other"));
+    assert_eq!(answer.status, 422);
+    assert_eq!(client.parts(&id), []);
+    // What was not what it was said to be is overwritten by what is.
+    let mut wrong = log.clone();
+    wrong[3] ^= 1;
+    assert_eq!(client.part_as(&id, 0, &wrong, &sha256(&log)).status, 422);
+    assert_eq!(client.part(&id, 0, &log).status, 200);
+    let answer = client.complete(&id, &sha256(b"other"));
+    assert_eq!(answer.status, 422);
+    assert!(answer.error().contains(&sha256(&log)), "{answer:?}");
+    assert_eq!(server.files("logs"), 0);
+
+    let given_up = json_as(server.address, &server.token, "DELETE", &format!("/api/uploads/{id}"), None);
+    assert_eq!(given_up.status, 204);
+    assert_eq!(client.part(&id, 0, &log).status, 404);
+    assert_eq!(server.files("uploads"), 0);
+    let reader = wire::token(&server.store, "bob", Scope::Read);
+    assert_eq!(Client { address: server.address, token: &reader }.begin("r1.eval", 1).status, 403);
+    assert_eq!(Client { address: server.address, token: "" }.begin("r1.eval", 1).status, 401);
+}
+
+#[test]
+fn a_part_that_breaks_off_does_not_count() {
+    let server = Server::start();
+    let client = Client::of(&server);
+    let log = bytes(1_000_000);
+    let id = client.begun("r1.eval", log.len())["upload_id"].as_str().unwrap().to_owned();
+    let authorization = format!("Bearer {}", server.token);
+    let target = format!("/api/uploads/{id}/parts/0");
+    for length in [("Content-Length", "1000000"), ("Transfer-Encoding", "chunked")] {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        let head = head(server.address, "PUT", &target, &[("Authorization", &authorization), length]);
+        stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+        let piece = if length.1 == "chunked" { wire::chunked(&log[..500_000], 1000) } else { log.clone() };
+        stream.write_all(&piece[..400_000]).unwrap();
+        drop(stream);
+    }
+    // While the server has not noticed yet the bytes are taken by the one that broke off.
+    while client.part(&id, 0, &log).status == 503 {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.parts(&id), [(0, 1_000_000)]);
+    assert_eq!(client.complete(&id, &sha256(&log)).status, 200);
+}
+
+#[test]
+fn two_clients_send_the_same_upload() {
+    let server = Server::start();
+    let log = bytes(3_000_000);
+    let hash = sha256(&log);
+    let id = Client::of(&server).begun("r1.eval", log.len())["upload_id"].as_str().unwrap().to_owned();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let send = || {
+            let client = Client::of(&server);
+            for start in (0..log.len()).step_by(300_000) {
+                // The other one is at it: it will be there soon.
+                while client.part(&id, start, &log[start..start + 300_000]).status == 503 {
+                    std::thread::yield_now();
+                }
+            }
+            loop {
+                match client.complete(&id, &hash).status {
+                    503 => std::thread::yield_now(),
+                    status => return status,
+                }
+            }
+        };
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(send)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(statuses, [200, 200, 200]);
+    assert_eq!(server.files("logs"), 1);
+    assert!(server.store.check(false, &mut |_| ()).unwrap().findings.is_empty());
+}
+
+const FOLDER: &str = "CT_SERVER_TEST_FOLDER";
+
+/// What the killed process runs: a server that tells its address.
+#[test]
+#[ignore = "the other tests of this file start it in a process of its own"]
+fn child_that_serves() {
+    let Ok(folder) = env::var(FOLDER) else { return };
+    let store = Arc::new(Store::open(Path::new(&folder)).unwrap());
+    let ready = |address| {
+        println!("\nserving {address}");
+        std::io::stdout().flush().unwrap();
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime
+        .block_on(ct_server::serve(store, wire::config(Mode::Private), ready, std::future::pending()))
+        .unwrap();
+}
+
+fn child(folder: &Path) -> (std::process::Child, SocketAddr) {
+    let arguments = ["--exact", "uploads::child_that_serves", "--ignored", "--nocapture"];
+    let mut command = Command::new(env::current_exe().unwrap());
+    let mut process = command
+        .args(arguments)
+        .env(FOLDER, folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let address =
+        lines.map_while(Result::ok).find_map(|line| line.strip_prefix("serving ").map(str::to_owned));
+    (process, address.unwrap().parse().unwrap())
+}
+
+#[test]
+fn an_upload_goes_on_after_the_server_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let token = wire::token(&store, "ann", Scope::Write);
+    let log = bytes(8_000_000);
+    let hash = sha256(&log);
+    const PART: usize = 500_000;
+    let mut acknowledged: Vec<usize> = Vec::new();
+    for round in 0..5 {
+        let (mut process, address) = child(folder.path());
+        let client = Client { address, token: &token };
+        let begun = client.begun("r1.eval", log.len());
+        let id = begun["upload_id"].as_str().unwrap();
+        let there = client.parts(id);
+        // What was acknowledged outlives the process; a part whose answer did not get through may be there too.
+        for start in &acknowledged {
+            assert!(there.contains(&(*start as u64, PART as u64)), "{start} of {there:?}");
+        }
+        let missing =
+            (0..log.len()).step_by(PART).filter(|start| !there.iter().any(|part| part.0 == *start as u64));
+        let missing: Vec<usize> = missing.collect();
+        if round == 4 {
+            for start in missing {
+                assert_eq!(client.part(id, start, &log[start..start + PART]).status, 200);
+            }
+            assert_eq!(client.complete(id, &hash).status, 200);
+            process.kill().unwrap();
+            process.wait().unwrap();
+            break;
+        }
+        // Two whole parts, and the server dies in the middle of the third.
+        for start in &missing[..2] {
+            assert_eq!(client.part(id, *start, &log[*start..start + PART]).status, 200);
+            acknowledged.push(*start);
+        }
+        let mut stream = TcpStream::connect(address).unwrap();
+        let authorization = format!("Bearer {token}");
+        let headers = [("Authorization", authorization.as_str()), ("Content-Length", "500000")];
+        let target = format!("/api/uploads/{id}/parts/{}", missing[2]);
+        stream.write_all(format!("{}\r\n", head(address, "PUT", &target, &headers)).as_bytes()).unwrap();
+        stream.write_all(&log[missing[2]..missing[2] + PART / 2]).unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    let object = store.object(&"r1.eval".parse().unwrap()).unwrap().unwrap();
+    assert!(std::fs::read(store.log_path(&object.log)).unwrap() == log);
+    assert!(store.check(false, &mut |_| ()).unwrap().is_sound());
+}
+
+#[test]
+fn a_put_that_a_killed_server_was_at_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let token = wire::token(&store, "ann", Scope::Write);
+    let (mut process, address) = child(folder.path());
+    let body = json!({"filename": "r1.eval", "size_bytes": 1_000_000});
+    let plan = json_as(address, &token, "POST", "/api/eval-logs/upload", Some(&body)).json();
+    let target = plan["url"].as_str().unwrap().strip_prefix(&format!("http://{address}")).unwrap().to_owned();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = head(address, "PUT", &target, &[("Content-Length", "1000000")]);
+    stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+    stream.write_all(&[7; 300_000]).unwrap();
+    while wire::count_files(&folder.path().join("uploads")) == 0 {
+        std::thread::yield_now();
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(store.object(&"r1.eval".parse().unwrap()).unwrap().is_none());
+    // The address outlives the server: the key it is signed with is kept.
+    let (mut process, address) = child(folder.path());
+    let answer = send(address, "PUT", &target, &[("If-None-Match", "*")], Some(&[7; 1_000_000]));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let options = ct_store::GcOptions { dry_run: false, purge_deleted_before: None };
+    store.gc(options).unwrap();
+    assert_eq!(wire::count_files(&folder.path().join("uploads")), 0);
+    assert_eq!(wire::count_files(&folder.path().join("logs")), 1);
+}

@@ -1,0 +1,386 @@
+//! Logs that come in parts, in any order and from several clients at once, over several starts of the server.
+//!
+//! All parts are written to their places in one file. A part counts once its hash was right and its row is written: it
+//! then outlives the process. A power cut may cost bytes whose rows are there; the hash of the whole, without which no
+//! log counts as stored, tells. It is computed behind the parts as they join up, so that completing reads little; in a
+//! new process it is computed again from the file. Completing renames the file.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ct_model::{LogHash, LogRef, ObjectKey};
+use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest as _, Sha256};
+
+use super::FilesLock;
+use super::objects::make_uploads_folder;
+use super::ranges::Ranges;
+use crate::actor::Actor;
+use crate::blob::COPY_BYTES;
+use crate::error::{Conflict, Result, StoreError};
+use crate::hashing::{Hashes, copy_hashed};
+use crate::meta::UploadRow;
+use crate::record::{StoredObject, Upload, UploadPart};
+use crate::store::Store;
+
+/// An upload that nobody touched for so long is given up.
+pub(super) const UPLOAD_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// A log that was uploaded and not registered for so long is collected.
+pub(super) const OBJECT_KEPT: SignedDuration = SignedDuration::from_hours(24);
+/// Uploads whose state is at hand; the rest is read again when it is needed.
+const LIVE_MAX: usize = 256;
+/// Bytes after which the disk is asked to write what has arrived.
+const SYNC_BYTES: u64 = 64 << 20;
+/// Missing ranges that are told.
+const MISSING_MAX: usize = 100;
+
+/// What is at hand of the uploads of this process.
+#[derive(Default)]
+pub(crate) struct LiveUploads(Mutex<HashMap<String, Arc<Live>>>);
+
+struct Live {
+    row: UploadRow,
+    path: PathBuf,
+    covered: Mutex<Ranges>,
+    /// Where bytes are arriving: number, start, end.
+    receiving: Mutex<(u64, Vec<(u64, u64, u64)>)>,
+    whole: Mutex<Whole>,
+}
+
+/// The hash of the beginning of the file.
+#[derive(Default)]
+struct Whole {
+    hasher: Sha256,
+    at: u64,
+    synced: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn not_found(id: &str) -> StoreError {
+    StoreError::NotFound { what: format!("upload {}", id.chars().take(64).collect::<String>()) }
+}
+
+impl Store {
+    /// Begins an upload, or goes on with the one that this user began of the same log.
+    pub fn begin_upload(&self, key: &ObjectKey, size_bytes: u64, actor: &Actor) -> Result<Upload> {
+        if size_bytes == 0 {
+            return Err(StoreError::invalid("a log has at least one byte"));
+        }
+        let id = super::accounts::random(16)?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let id = self.meta().begin_upload(&id, key, size_bytes, actor, self.now())?;
+        self.upload(&id, actor)
+    }
+
+    /// What is there of an upload. Uploads of others are not found.
+    pub fn upload(&self, id: &str, actor: &Actor) -> Result<Upload> {
+        let row = self.meta().upload(id)?.filter(|row| row.created_by == actor.user);
+        let row = row.ok_or_else(|| not_found(id))?;
+        if row.hash.is_none() {
+            // Parts whose file is lost are none.
+            self.live(id, actor)?;
+        }
+        let parts = self.meta().upload_parts(id)?;
+        Ok(Upload { upload_id: id.to_owned(), key: row.key, size_bytes: row.size_bytes, parts })
+    }
+
+    fn live(&self, id: &str, actor: &Actor) -> Result<Arc<Live>> {
+        let mut live = lock(&self.live_uploads().0);
+        if let Some(found) = live.get(id) {
+            let found = Arc::clone(found);
+            drop(live);
+            return if found.row.created_by == actor.user { Ok(found) } else { Err(not_found(id)) };
+        }
+        let row = self.meta().upload(id)?.filter(|row| row.created_by == actor.user && row.hash.is_none());
+        let row = row.ok_or_else(|| not_found(id))?;
+        let path = self.logs().uploads_folder().join(id);
+        if !path.exists() {
+            self.meta().forget_parts(id)?;
+        }
+        let mut covered = Ranges::default();
+        for part in self.meta().upload_parts(id)? {
+            covered.add(part.start, part.start.saturating_add(part.size_bytes));
+        }
+        let found = Arc::new(Live {
+            row,
+            path,
+            covered: Mutex::new(covered),
+            receiving: Mutex::default(),
+            whole: Mutex::default(),
+        });
+        if live.len() >= LIVE_MAX {
+            live.retain(|_, live| Arc::strong_count(live) > 1);
+        }
+        live.insert(id.to_owned(), Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// Takes in the bytes from `start` on. Bytes that are there already have to be the same.
+    pub fn put_part(
+        &self,
+        id: &str,
+        start: u64,
+        size_bytes: Option<u64>,
+        hash: Option<&LogHash>,
+        source: &mut dyn Read,
+        actor: &Actor,
+    ) -> Result<UploadPart> {
+        let live = self.live(id, actor)?;
+        let size = live.row.size_bytes;
+        let outside = || StoreError::invalid(format!("the part reaches beyond the {size} bytes of the log"));
+        let said_end = size_bytes.map_or(Some(start), |bytes| start.checked_add(bytes));
+        let said_end = said_end.filter(|end| *end <= size).ok_or_else(outside)?;
+        let mut claim = Claim::new(&live, start, said_end)?;
+        let file = self.open_upload(&live)?;
+        let failed = || StoreError::io("write an upload", &live.path);
+        let mut at = start;
+        let hashed = copy_hashed(source, Hashes { sha256: true, md5: false }, |bytes| {
+            let end = at + bytes.len() as u64;
+            if end > size {
+                return Err(outside());
+            }
+            claim.extend(end)?;
+            let pieces = lock(&live.covered).cut(at, end);
+            for (from, to, there) in pieces {
+                let piece = &bytes[offset(from - at)..offset(to - at)];
+                if there {
+                    let mut stored = vec![0; piece.len()];
+                    read_exact_at(&file, from, &mut stored).map_err(failed())?;
+                    if stored != piece {
+                        return Err(Conflict::PartDiffers { start: from, end: to }.into());
+                    }
+                } else {
+                    write_all_at(&file, from, piece).map_err(failed())?;
+                }
+            }
+            at = end;
+            Ok(())
+        })?;
+        if let Some(said) = size_bytes.filter(|said| *said != hashed.size_bytes) {
+            let found = hashed.size_bytes;
+            return Err(StoreError::invalid(format!("the part has {found} bytes instead of {said}")));
+        }
+        if hashed.size_bytes == 0 {
+            return Err(StoreError::invalid("a part has at least one byte"));
+        }
+        let sha256 = hashed.sha256.expect("asked for above");
+        if let Some(expected) = hash.filter(|hash| **hash != sha256) {
+            let (what, expected) = ("the part".to_owned(), expected.clone());
+            return Err(StoreError::HashDiffers { what, expected, found: sha256 });
+        }
+        let part = UploadPart { start, size_bytes: hashed.size_bytes, sha256 };
+        self.meta().add_part(id, &part, self.now())?;
+        lock(&live.covered).add(start, at);
+        Ok(part)
+    }
+
+    /// Opens the file of an upload and keeps collections away from it.
+    fn open_upload(&self, live: &Live) -> Result<File> {
+        make_uploads_folder(self)?;
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&live.path);
+        let file = file.map_err(StoreError::io("open an upload", &live.path))?;
+        file.lock_shared().map_err(StoreError::io("lock an upload", &live.path))?;
+        Ok(file)
+    }
+
+    /// Hashes what has joined up so far, unless someone is at it, so that completing has little left to read.
+    pub fn follow_upload(&self, id: &str, actor: &Actor) -> Result<()> {
+        let live = self.live(id, actor)?;
+        let Ok(mut whole) = live.whole.try_lock() else { return Ok(()) };
+        let file = File::open(&live.path).map_err(StoreError::io("read an upload", &live.path))?;
+        catch_up(&live, &file, &mut whole)?;
+        if whole.at - whole.synced >= SYNC_BYTES {
+            whole.synced = whole.at;
+            drop(whole);
+            file.sync_data().map_err(StoreError::io("write an upload through to the disk", &live.path))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a log of an upload whose parts are all there and whose hash is this. Doing it again answers the same.
+    pub fn complete_upload(&self, id: &str, hash: &LogHash, actor: &Actor) -> Result<StoredObject> {
+        let row = self.meta().upload(id)?.filter(|row| row.created_by == actor.user);
+        let row = row.ok_or_else(|| not_found(id))?;
+        if row.hash.is_some() {
+            return self.completed(&row, hash);
+        }
+        let live = self.live(id, actor)?;
+        // Nothing arrives from here on.
+        let _claim = Claim::new(&live, 0, live.row.size_bytes)?;
+        if let Some(row) = self.meta().upload(id)?.filter(|row| row.hash.is_some()) {
+            return self.completed(&row, hash);
+        }
+        let size_bytes = live.row.size_bytes;
+        let mut missing = lock(&live.covered).missing(size_bytes);
+        if !missing.is_empty() {
+            missing.truncate(MISSING_MAX);
+            return Err(Conflict::UploadIncomplete { missing }.into());
+        }
+        let file = self.open_upload(&live)?;
+        let mut whole = lock(&live.whole);
+        let mut found = digest(&live, &file, &mut whole)?;
+        if found != *hash && whole.at > 0 {
+            // What was hashed while it arrived is not believed over what is in the file.
+            *whole = Whole::default();
+            found = digest(&live, &file, &mut whole)?;
+        }
+        if found != *hash {
+            let (what, expected) = (format!("log {}", live.row.key), hash.clone());
+            return Err(StoreError::HashDiffers { what, expected, found });
+        }
+        file.sync_all().map_err(StoreError::io("write the log through to the disk", &live.path))?;
+        let key = live.row.key.clone();
+        let log = LogRef { hash: found, size_bytes, format: key.format };
+        let object = StoredObject { key, log, md5: None };
+        let _lock = FilesLock::shared(self.data_dir())?;
+        self.meta().check_key_is_free(&object.key)?;
+        self.publish(&live.path, &object.log)?;
+        self.meta().complete_upload(id, &object, actor, self.now())?;
+        lock(&self.live_uploads().0).remove(id);
+        Ok(object)
+    }
+
+    fn completed(&self, row: &UploadRow, hash: &LogHash) -> Result<StoredObject> {
+        match self.meta().object(&row.key)? {
+            Some(object) if object.log.hash == *hash => Ok(object),
+            _ => Err(Conflict::ObjectTaken { key: row.key.clone() }.into()),
+        }
+    }
+
+    /// Gives an upload up.
+    pub fn drop_upload(&self, id: &str, actor: &Actor) -> Result<()> {
+        let live = self.live(id, actor)?;
+        let _claim = Claim::new(&live, 0, live.row.size_bytes)?;
+        self.meta().drop_upload(id, actor, self.now())?;
+        lock(&self.live_uploads().0).remove(id);
+        crate::blob::remove(&live.path)
+    }
+
+    /// Before when uploads must have been touched to be given up, and logs uploaded to be collected.
+    pub(super) fn expiry(&self) -> (Timestamp, Timestamp) {
+        let before = |age| self.now().checked_sub(age).unwrap_or(Timestamp::MIN);
+        (before(UPLOAD_KEPT), before(OBJECT_KEPT))
+    }
+
+    /// Forgets what is at hand of an upload that was collected.
+    pub(super) fn forget_upload(&self, id: &str) {
+        lock(&self.live_uploads().0).remove(id);
+    }
+}
+
+fn digest(live: &Live, file: &File, whole: &mut Whole) -> Result<LogHash> {
+    catch_up(live, file, whole)?;
+    Ok(LogHash::from_bytes(whole.hasher.clone().finalize().into()))
+}
+
+fn catch_up(live: &Live, file: &File, whole: &mut Whole) -> Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        let end = lock(&live.covered).end_from(whole.at);
+        if end == whole.at {
+            return Ok(());
+        }
+        let n = offset((end - whole.at).min(COPY_BYTES as u64));
+        read_exact_at(file, whole.at, &mut buffer[..n])
+            .map_err(StoreError::io("read an upload", &live.path))?;
+        whole.hasher.update(&buffer[..n]);
+        whole.at += n as u64;
+    }
+}
+
+/// Within a piece of [`COPY_BYTES`].
+fn offset(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("a piece fits into memory")
+}
+
+/// Keeps others from writing where bytes are arriving.
+struct Claim<'a> {
+    live: &'a Live,
+    number: u64,
+    start: u64,
+    end: u64,
+}
+
+impl<'a> Claim<'a> {
+    fn new(live: &'a Live, start: u64, end: u64) -> Result<Self> {
+        let mut receiving = lock(&live.receiving);
+        receiving.0 += 1;
+        let mut claim = Self { live, number: receiving.0, start, end: start };
+        receiving.1.push((claim.number, start, start));
+        drop(receiving);
+        claim.extend(end)?;
+        Ok(claim)
+    }
+
+    fn extend(&mut self, end: u64) -> Result<()> {
+        if end <= self.end {
+            return Ok(());
+        }
+        let mut receiving = lock(&self.live.receiving);
+        if receiving
+            .1
+            .iter()
+            .any(|(number, from, to)| *number != self.number && *from < end && self.start < *to)
+        {
+            return Err(StoreError::Busy { what: "the same bytes are arriving from someone else" });
+        }
+        self.end = end;
+        let own = receiving.1.iter_mut().find(|(number, ..)| *number == self.number);
+        if let Some(own) = own {
+            own.2 = end;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        lock(&self.live.receiving).1.retain(|(number, ..)| *number != self.number);
+    }
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, mut at: u64, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, at)?;
+        at += n as u64;
+        bytes = &bytes[n..];
+    }
+    Ok(())
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut at: u64, mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, at)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => {
+                at += n as u64;
+                bytes = &mut bytes[n..];
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether nobody writes to a file of an upload now.
+pub(super) fn is_idle(path: &std::path::Path) -> bool {
+    // A folder or a link is not ours; what cannot be opened is left alone.
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && File::options().write(true).open(path).is_ok_and(|file| file.try_lock().is_ok())
+}

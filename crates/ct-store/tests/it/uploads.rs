@@ -1,0 +1,141 @@
+//! What is uploaded and never used goes after a while, and nothing else does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use ct_model::{LogHash, ObjectKey};
+use ct_store::{Actor, FindingKind, GcKind, GcOptions, GcReport, Store};
+use jiff::Timestamp;
+use tempfile::TempDir;
+
+use crate::support::START;
+
+const HOUR: i64 = 3600;
+
+struct Home {
+    store: Store,
+    folder: TempDir,
+    hours: Arc<AtomicI64>,
+}
+
+impl Home {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let hours = Arc::new(AtomicI64::new(0));
+        let told = Arc::clone(&hours);
+        let clock = move || Timestamp::from_second(START + told.load(Ordering::Relaxed) * HOUR).unwrap();
+        let store = Store::open_with_clock(folder.path(), Arc::new(clock)).unwrap();
+        Self { store, folder, hours }
+    }
+
+    fn at(&self, hours: i64) -> &Store {
+        self.hours.store(hours, Ordering::Relaxed);
+        &self.store
+    }
+
+    fn files(&self, folder: &str) -> usize {
+        let Ok(entries) = std::fs::read_dir(self.folder.path().join(folder)) else { return 0 };
+        entries.count()
+    }
+}
+
+fn key(text: &str) -> ObjectKey {
+    text.parse().unwrap()
+}
+
+fn put(store: &Store, name: &str, bytes: &[u8]) {
+    store.put_object(&key(name), bytes.len() as u64, &mut &*bytes, &Actor::local()).unwrap();
+}
+
+fn gc(store: &Store, dry_run: bool) -> GcReport {
+    store.gc(GcOptions { dry_run, purge_deleted_before: None }).unwrap()
+}
+
+fn kinds(report: &GcReport) -> Vec<GcKind> {
+    report.items.iter().map(|item| item.kind).collect()
+}
+
+#[test]
+fn an_upload_without_a_run_is_kept_for_a_day() {
+    let home = Home::new();
+    for number in 0..3 {
+        put(home.at(0), &format!("old-{number}.eval"), format!("log {number}").as_bytes());
+    }
+    // They are no leftovers, and no sign of a lost database, however many they are.
+    assert_eq!(gc(home.at(23), false).items, []);
+    assert!(home.store.check(false, &mut |_| ()).unwrap().findings.is_empty());
+    put(home.at(23), "new.eval", b"new log");
+
+    let would = gc(home.at(25), true);
+    assert!(home.store.object(&key("old-0.eval")).unwrap().is_some());
+    let went = gc(home.at(25), false);
+    assert_eq!((would.items.clone(), would.size_bytes()), (went.items.clone(), 15));
+    assert_eq!(kinds(&went)[..3], [GcKind::UploadedLog; 3]);
+    assert_eq!(kinds(&went)[3..], [GcKind::Log; 3]);
+    assert!(home.store.object(&key("old-0.eval")).unwrap().is_none());
+    assert!(home.store.object(&key("new.eval")).unwrap().is_some());
+    assert_eq!(home.files("logs"), 4, "folders stay, of the logs one");
+    // The name is free again.
+    put(home.at(26), "old-0.eval", b"log 0");
+}
+
+#[test]
+fn an_upload_in_parts_is_kept_for_a_week_after_its_last_part() {
+    let home = Home::new();
+    let ann = Actor { user: Some("ann".to_owned()), ..Actor::local() };
+    let begin = |hours, name: &str| home.at(hours).begin_upload(&key(name), 6, &ann).unwrap().upload_id;
+    let part = |hours, id: &str, start: u64, bytes: &[u8]| {
+        home.at(hours).put_part(id, start, None, None, &mut &*bytes, &ann).unwrap()
+    };
+    let (old, new) = (begin(0, "old.eval"), begin(0, "new.eval"));
+    part(0, &old, 0, b"abc");
+    part(100, &new, 0, b"abc");
+    assert_eq!(gc(home.at(167), false).items, []);
+    assert_eq!(kinds(&gc(home.at(169), true)), [GcKind::Upload]);
+    assert_eq!(kinds(&gc(home.at(169), false)), [GcKind::Upload]);
+    assert_eq!(home.files("uploads"), 1);
+    assert!(home.store.upload(&old, &ann).is_err());
+    // The other one goes on, also in a new process.
+    let store = Store::open(home.folder.path()).unwrap();
+    assert_eq!(store.upload(&new, &ann).unwrap().parts.len(), 1);
+    store.put_part(&new, 3, Some(3), None, &mut b"def".as_slice(), &ann).unwrap();
+    let hash: LogHash = "bef57ec7f53a6d40beb640a780a639c83bc29ac8a9816f1fc6c5c6dcd93c4721".parse().unwrap();
+    assert_eq!(store.complete_upload(&new, &hash, &ann).unwrap().log.hash, hash);
+    // Nobody else's business.
+    let bob = Actor { user: Some("bob".to_owned()), ..Actor::local() };
+    assert!(store.upload(&new, &bob).is_err());
+}
+
+#[test]
+fn a_lost_file_means_lost_parts() {
+    let home = Home::new();
+    let ann = Actor::local();
+    let id = home.at(0).begin_upload(&key("a.eval"), 3, &ann).unwrap().upload_id;
+    home.store.put_part(&id, 0, None, None, &mut b"abc".as_slice(), &ann).unwrap();
+    std::fs::remove_file(home.folder.path().join("uploads").join(&id)).unwrap();
+    let store = Store::open(home.folder.path()).unwrap();
+    assert_eq!(store.upload(&id, &ann).unwrap().parts, []);
+}
+
+#[test]
+fn files_of_uploads_that_are_not_known_are_leftovers() {
+    let home = Home::new();
+    home.at(0).begin_upload(&key("a.eval"), 3, &Actor::local()).unwrap();
+    std::fs::create_dir_all(home.folder.path().join("uploads")).unwrap();
+    std::fs::write(home.folder.path().join("uploads/put-x"), b"abc").unwrap();
+    let report = home.store.check(false, &mut |_| ()).unwrap();
+    assert_eq!(report.findings.iter().map(|f| f.kind).collect::<Vec<_>>(), [FindingKind::TemporaryFile]);
+    assert!(report.is_sound());
+    assert_eq!(kinds(&gc(&home.store, false)), [GcKind::Upload]);
+    assert_eq!(home.files("uploads"), 0);
+}
+
+#[test]
+fn a_damaged_uploaded_log_is_found() {
+    let home = Home::new();
+    put(home.at(0), "a.eval", b"some log");
+    let object = home.store.object(&key("a.eval")).unwrap().unwrap();
+    std::fs::write(home.store.log_path(&object.log), b"some dog").unwrap();
+    let report = home.store.check(false, &mut |_| ()).unwrap();
+    assert_eq!(report.findings.iter().map(|f| f.kind).collect::<Vec<_>>(), [FindingKind::LogDamaged]);
+}
