@@ -155,7 +155,7 @@ fn comments_of_a_document_come_before_those_made_here() {
     home.add(&draft("r", 2).one(0, fields).one(1, json!({"comments": "none", "step_comments": []})));
     let new = home.store.comment_on_trajectory(&trajectory("r-0"), Some(0), "new", &user("ana")).unwrap();
     let found = of_trajectory(&home, "r-0");
-    assert_eq!(found.comments, [old.clone()]);
+    assert_eq!(found.comments, std::slice::from_ref(&old));
     assert_eq!(found.step_comments.get(&0), Some(&vec![old, new]));
     assert_eq!(of_trajectory(&home, "r-1"), TrajectoryComments::default());
 }
