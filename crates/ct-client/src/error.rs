@@ -19,10 +19,10 @@ pub enum ClientError {
     #[error("{server} does not allow this: {message}")]
     Forbidden { server: String, message: String },
     /// 404 or 410.
-    #[error("{server} does not have it: {message}")]
+    #[error("{message} (at {server})")]
     NotFound { server: String, message: String },
     /// 409 or 412: something different is there.
-    #[error("{server} has something different: {message}")]
+    #[error("{message} (at {server})")]
     Conflict { server: String, message: String, candidates: Vec<String> },
     /// 413: the server, or a proxy before it, takes no body of that size.
     #[error("{server} takes no body of this size: {message}")]

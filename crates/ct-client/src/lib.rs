@@ -21,7 +21,6 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use accounts::{Login, WhoAmI};
 pub use address::{BaseUrl, Origin};
 pub use download::{Downloaded, download};
 pub use error::{ClientError, Result};

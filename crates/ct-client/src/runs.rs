@@ -112,7 +112,10 @@ impl Client {
         if !self.is_ct()? {
             return Ok(None);
         }
-        let url = with_query(self.url(&["runs", run.as_str()]), &[("view", "record".to_owned())]);
+        let url = with_query(
+            self.url(&["runs", run.as_str()]),
+            &[("view", "record".to_owned()), ("include_deleted", "true".to_owned())],
+        );
         self.http().json(&accepts_json(Call::get(url))).map(Some)
     }
 

@@ -82,6 +82,7 @@ impl Client {
         if let Some(run) = &query.run_id {
             url = with_query(url, &[("run_id", run.to_string())]);
         }
+        url = with_query(url, &dataset_pairs(query));
         // The run's tags count as well, and rows do not tell them: ask the server.
         if let [tag] = query.tags.as_slice() {
             url = with_query(url, &[("tag", tag.clone())]);
@@ -132,7 +133,10 @@ impl Client {
         run: &RunId,
         f: &mut dyn FnMut(TrajectoryDocument) -> ControlFlow<()>,
     ) -> Result<()> {
-        let pairs = [("documents", "true".to_owned()), ("run_id", run.to_string())];
+        let mut pairs = vec![("documents", "true".to_owned()), ("run_id", run.to_string())];
+        if self.is_ct()? {
+            pairs.push(("include_deleted", "true".to_owned()));
+        }
         let url = with_query(self.url(&["trajectories"]), &pairs);
         let key = |document: &TrajectoryDocument| {
             document.trajectory_id.as_ref().map_or_else(String::new, ToString::to_string)
@@ -213,11 +217,20 @@ fn trajectory_pairs(query: &TrajectoryQuery) -> Vec<(&'static str, String)> {
     }
     pairs.extend(query.main_outcome.iter().map(|outcome| ("main_outcome", outcome.to_string())));
     pairs.extend(query.side_outcome.iter().map(|outcome| ("side_outcome", outcome.to_string())));
+    pairs.extend(dataset_pairs(query));
     pairs.extend(query.errored.map(|errored| ("errored", errored.to_string())));
     if query.include_deleted {
         pairs.push(("include_deleted", "true".to_owned()));
     }
     pairs
+}
+
+fn dataset_pairs(query: &TrajectoryQuery) -> Vec<(&'static str, String)> {
+    let name = query.versioned_dataset.as_ref().map(|name| ("versioned_dataset", name.to_string()));
+    let version = query.versioned_dataset_version;
+    name.into_iter()
+        .chain(version.map(|version| ("versioned_dataset_version", version.to_string())))
+        .collect()
 }
 
 fn passes(query: &TrajectoryQuery, row: &Row) -> bool {

@@ -178,6 +178,8 @@ impl Client {
         let mut upload: Upload = match self.http().json(&begin) {
             Ok(upload) => upload,
             Err(error @ ClientError::Conflict { .. }) => return self.taken(log, error),
+            // An older server.
+            Err(ClientError::NotFound { .. }) => return self.upload_whole(log, progress),
             Err(error) => return Err(error),
         };
         let id = upload.upload_id.clone();

@@ -29,7 +29,7 @@ pub use dataset::{
 };
 pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{DatasetName, IdError, RunId, TrajectoryId};
-pub use object::{ObjectKey, ObjectKeyError};
+pub use object::{ObjectKey, ObjectKeyError, sample_url};
 pub use price::{PriceError, PriceRow, PriceTable, PriceTier, Pricing, billed_output_tokens, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery, names_match};
 pub use record::{

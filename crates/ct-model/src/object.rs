@@ -52,9 +52,30 @@ impl FromStr for ObjectKey {
     }
 }
 
+/// The address of a sample in a log: that of the log, and the sample's id, escaped but for `:`.
+pub fn sample_url(log_url: &str, sample_id: &str) -> String {
+    let mut url = format!("{log_url}/samples/sample/");
+    for byte in sample_id.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~:".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            url.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    url
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_of_samples_are_escaped_in_addresses() {
+        assert_eq!(
+            sample_url("s3://b/r.eval", "a:1/ü x+~"),
+            "s3://b/r.eval/samples/sample/a:1%2F%C3%BC%20x%2B~"
+        );
+    }
 
     #[test]
     fn a_key_is_an_id_and_an_ending() {

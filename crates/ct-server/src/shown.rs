@@ -5,16 +5,11 @@ use std::collections::HashMap;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, LOCATION};
 use axum::response::{IntoResponse, Response};
-use ct_model::{LogFormat, ObjectKey, RunHeader, RunId, TrajectoryDocument};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use ct_model::{LogFormat, ObjectKey, RunHeader, RunId, TrajectoryDocument, sample_url};
 
 use crate::address::BaseUrl;
 use crate::app::App;
 use crate::error::ApiError;
-
-/// What stays as it is in the last part of a trajectory's log address.
-const SAMPLE_ID: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
 
 /// Fills in where the log of a run lies when it was made here.
 pub(crate) fn complete_header(app: &App, header: &mut RunHeader, format: LogFormat) {
@@ -31,8 +26,7 @@ pub(crate) fn complete_document(app: &App, document: &mut TrajectoryDocument, fo
         && let Some(run) = &document.run_id
     {
         let log = app.log_url(&ObjectKey::new(run.clone(), format));
-        let sample = utf8_percent_encode(&document.eval_sample_id, SAMPLE_ID);
-        document.eval_log_url = Some(format!("{log}/samples/sample/{sample}"));
+        document.eval_log_url = Some(sample_url(&log, &document.eval_sample_id));
     }
 }
 

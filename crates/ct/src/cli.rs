@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, ColorChoice as ClapColor, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{self, Context, completions, dataset, runs, serve, store, tokens, users};
-use crate::config::Config;
+use crate::commands::{
+    self, Context, completions, dataset, login, logout, runs, serve, status, store, tokens, users,
+};
+use crate::config::{Config, PlaceFlags};
 use crate::error::{self, CliError};
 use crate::output::{ColorChoice, Printer};
 
@@ -28,6 +30,12 @@ struct GlobalArgs {
     /// The data folder [default: $CONTROL_TOWER_DATA_DIR, else the platform's]
     #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<PathBuf>,
+    /// Work with the runs in the data folder, whatever server is set
+    #[arg(long, global = true, conflicts_with = "server")]
+    local: bool,
+    /// Work with the runs of this server [default: $CONTROL_TOWER_API_BASE_URL, else the last login's]
+    #[arg(long, value_name = "URL", global = true)]
+    server: Option<String>,
     /// Say nothing but results, warnings and errors; ask nothing
     #[arg(long, short, global = true)]
     quiet: bool,
@@ -65,6 +73,9 @@ enum Command {
     /// List, create and revoke the tokens of a server
     #[command(subcommand, after_help = tokens::EXAMPLES)]
     Tokens(tokens::TokensCommand),
+    Login(login::LoginArgs),
+    Logout(logout::LogoutArgs),
+    Status(status::StatusArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -109,7 +120,8 @@ fn execute(cli: Cli, printer: &Printer) -> Result<(), CliError> {
     if let Command::Completions(arguments) = cli.command {
         return completions::completions(&arguments, printer);
     }
-    let config = Config::resolve(cli.global.data_dir.as_deref())?;
+    let flags = PlaceFlags { local: cli.global.local, server: cli.global.server.as_deref() };
+    let config = Config::resolve(cli.global.data_dir.as_deref(), flags)?;
     printer.detail(&format!("data folder: {} ({})", config.data_dir.display(), config.data_dir_origin));
     let context = Context { printer: printer.clone(), config };
     match cli.command {
@@ -119,6 +131,9 @@ fn execute(cli: Cli, printer: &Printer) -> Result<(), CliError> {
         Command::Serve(arguments) => serve::serve(arguments, &context),
         Command::Users(command) => users::run(command, &context),
         Command::Tokens(command) => tokens::run(command, &context),
+        Command::Login(arguments) => login::login(&arguments, &context),
+        Command::Logout(arguments) => logout::logout(&arguments, &context),
+        Command::Status(arguments) => status::status(&arguments, &context),
         Command::Completions(_) => Ok(()),
     }
 }

@@ -4,8 +4,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use ct_client::{BaseUrl, Origin as ServerOrigin, Token};
+
 use crate::env::{self, Variable};
 use crate::error::CliError;
+use crate::logins::Logins;
 
 /// The name of the data folder under the platform's.
 const FOLDER: &str = "control-tower";
@@ -21,6 +24,8 @@ pub(crate) enum Origin {
     Environment(Variable),
     /// A `.env` file.
     Dotenv(PathBuf),
+    /// A login, kept in this file.
+    Login(PathBuf),
     /// The platform's default.
     Default,
 }
@@ -30,7 +35,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Flag(name) => write!(f, "from {name}"),
             Self::Environment(variable) => write!(f, "from {}", variable.name),
-            Self::Dotenv(path) => write!(f, "from {}", path.display()),
+            Self::Dotenv(path) | Self::Login(path) => write!(f, "from {}", path.display()),
             Self::Default => f.write_str("the default"),
         }
     }
@@ -43,11 +48,46 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     /// Where `data_dir` came from.
     pub(crate) data_dir_origin: Origin,
+    /// Where runs are kept.
+    pub(crate) place: Place,
+    /// Where `place` came from.
+    pub(crate) place_origin: Origin,
+    /// The token that flags, environment and `.env` file give, with the only address it is for.
+    given_token: Option<GivenToken>,
+    /// A token was given, and no address for it.
+    pub(crate) token_without_server: Option<Origin>,
+    /// What `ct login` keeps.
+    pub(crate) logins: Logins,
+}
+
+/// Where runs are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the data folder.
+    Local,
+    /// On this server.
+    Server(BaseUrl),
+}
+
+#[derive(Debug, Clone)]
+struct GivenToken {
+    token: Token,
+    origin: Origin,
+    server: ServerOrigin,
+}
+
+/// What the command line says about where runs are kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PlaceFlags<'a> {
+    /// `--local`
+    pub(crate) local: bool,
+    /// `--server`
+    pub(crate) server: Option<&'a str>,
 }
 
 impl Config {
     /// Resolves everything. `data_dir` is the flag's value.
-    pub(crate) fn resolve(data_dir: Option<&Path>) -> Result<Self, CliError> {
+    pub(crate) fn resolve(data_dir: Option<&Path>, flags: PlaceFlags<'_>) -> Result<Self, CliError> {
         let here = std::env::current_dir()
             .map_err(|error| CliError::io("find out the working directory,", Path::new("."), &error))?;
         let dotenv = Dotenv::find(&here);
@@ -63,8 +103,92 @@ impl Config {
             Some(given) => given,
             None => (platform_data_dir()?.join(FOLDER), Origin::Default),
         };
-        Ok(Self { data_dir: here.join(path), data_dir_origin: origin })
+        let logins = Logins::load(auth_dir());
+        let (place, place_origin) = place(flags, dotenv.as_ref(), &logins)?;
+        let (given_token, token_without_server) = given_token(flags, dotenv.as_ref())?;
+        Ok(Self {
+            data_dir: here.join(path),
+            data_dir_origin: origin,
+            place,
+            place_origin,
+            given_token,
+            token_without_server,
+            logins,
+        })
     }
+
+    /// The token for a server, and where it came from.
+    pub(crate) fn token_for(&self, server: &ServerOrigin) -> Option<(Token, Origin)> {
+        let given = self.given_token.as_ref().filter(|given| given.server == *server);
+        given
+            .map(|given| (given.token.clone(), given.origin.clone()))
+            .or_else(|| self.logins.token_for(server).map(|(token, path)| (token, Origin::Login(path))))
+    }
+}
+
+/// Which home: flags, then the environment, then a `.env` file, then the last login, then the data folder.
+fn place(
+    flags: PlaceFlags<'_>,
+    dotenv: Option<&Dotenv>,
+    logins: &Logins,
+) -> Result<(Place, Origin), CliError> {
+    if flags.local {
+        return Ok((Place::Local, Origin::Flag("--local")));
+    }
+    if let Some(url) = flags.server {
+        return Ok((Place::Server(BaseUrl::parse(url)?), Origin::Flag("--server")));
+    }
+    let named = |url: &str, origin: Origin| match BaseUrl::parse(url) {
+        Ok(base) => Ok((Place::Server(base), origin)),
+        Err(error) => {
+            Err(CliError::from(error).hint(format!("the address is {origin}; --local does without a server")))
+        }
+    };
+    if let Some(url) = setting(env::BASE_URL, dotenv) {
+        return named(&url.0, url.1);
+    }
+    Ok(match logins.current() {
+        Some((base, path)) => (Place::Server(base), Origin::Login(path)),
+        None => (Place::Local, Origin::Default),
+    })
+}
+
+/// A variable of the environment, else of the `.env` file.
+fn setting(variable: Variable, dotenv: Option<&Dotenv>) -> Option<(String, Origin)> {
+    if let Some(value) = variable.get() {
+        return Some((value.to_string_lossy().into_owned(), Origin::Environment(variable)));
+    }
+    let file = dotenv?;
+    Some((file.get(variable)?.to_owned(), Origin::Dotenv(file.path.clone())))
+}
+
+/// The token given, with the one server it is for: that of the variables; the flag's where they name none. A `.env` file
+/// may come from anybody, so what it names gets no token from elsewhere.
+fn given_token(
+    flags: PlaceFlags<'_>,
+    dotenv: Option<&Dotenv>,
+) -> Result<(Option<GivenToken>, Option<Origin>), CliError> {
+    let Some((text, origin)) = setting(env::TOKEN, dotenv) else { return Ok((None, None)) };
+    let Some(token) = Token::new(text) else {
+        return Err(CliError::usage(format!("the token {origin} holds characters that no token has")));
+    };
+    let (url, named_by) = match (setting(env::BASE_URL, dotenv), flags.server) {
+        (Some(named), _) => named,
+        (None, Some(url)) => (url.to_owned(), Origin::Flag("--server")),
+        (None, None) => return Ok((None, Some(origin))),
+    };
+    let foreign = matches!(named_by, Origin::Dotenv(_)) && !matches!(origin, Origin::Dotenv(_));
+    // An address that is none is complained about where it is needed.
+    let server = BaseUrl::parse(&url).ok().map(|base| base.origin());
+    Ok((server.filter(|_| !foreign).map(|server| GivenToken { token, origin, server }), None))
+}
+
+/// Where logins are kept.
+fn auth_dir() -> Option<PathBuf> {
+    let absolute = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
+    let home = || env::HOME.get().and_then(absolute).map(|home| home.join(".cache"));
+    let cache = env::XDG_CACHE_HOME.get().and_then(absolute).or_else(home)?;
+    Some(cache.join(FOLDER).join("auth"))
 }
 
 /// The user's data folder by the platform's custom.

@@ -28,6 +28,27 @@ pub(crate) const DATA_DIR: Variable = Variable {
     about: "The data folder: the store's database and the eval logs. `--data-dir` comes before it. In a `.env` file, a \
             relative path is relative to that file.",
 };
+/// The server that is home.
+pub(crate) const BASE_URL: Variable = Variable {
+    name: "CONTROL_TOWER_API_BASE_URL",
+    dotenv: true,
+    about: "The address of the server that runs are made on and read from. `--local` and `--server` come before it; \
+            without it the server of the last `ct login` is used, and without a login the data folder.",
+};
+/// The token for it.
+pub(crate) const TOKEN: Variable = Variable {
+    name: "CONTROL_TOWER_API_TOKEN",
+    dotenv: true,
+    about: "The token for that server, and for one given with `--server` when no address is set. It is sent to no other. \
+            One of the environment is not sent to an address that a `.env` file names.",
+};
+/// The user's cache folder.
+pub(crate) const XDG_CACHE_HOME: Variable = Variable {
+    name: "XDG_CACHE_HOME",
+    dotenv: false,
+    about: "Logins are kept in `$XDG_CACHE_HOME/control-tower/auth` (absolute paths only), else in \
+            `~/.cache/control-tower/auth`.",
+};
 /// Turns colour off.
 pub(crate) const NO_COLOR: Variable =
     Variable { name: "NO_COLOR", dotenv: false, about: "When set, no colour, unless `--color` asks for it." };
@@ -52,7 +73,8 @@ pub(crate) const APPDATA: Variable =
 
 /// All of them, in the order of the reference.
 #[cfg(test)]
-const ALL: &[Variable] = &[DATA_DIR, NO_COLOR, TERM, XDG_DATA_HOME, HOME, APPDATA];
+const ALL: &[Variable] =
+    &[DATA_DIR, BASE_URL, TOKEN, XDG_CACHE_HOME, NO_COLOR, TERM, XDG_DATA_HOME, HOME, APPDATA];
 
 #[cfg(test)]
 mod tests {

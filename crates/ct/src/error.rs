@@ -8,9 +8,12 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use ct_client::ClientError;
 use ct_log::LogError;
 use ct_store::{Conflict, StoreError};
 use serde_json::{Value, json};
+
+const LIST_RUNS: &str = "list the runs with: ct runs list --all";
 
 /// What sort of trouble it is. Scripts see it as `kind` in JSON errors, and as the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +32,10 @@ pub(crate) enum Kind {
     Io,
     /// Another process is at work on the store.
     Busy,
+    /// A server wants a token, another one, or one that may do more.
+    Auth,
+    /// A server cannot be reached, does not answer as it should, or failed.
+    Network,
     /// A mistake in the program.
     Internal,
     /// The reader of standard output went away, as `head` does.
@@ -52,6 +59,8 @@ pub(crate) const EXIT_CODES: &[ExitCode] = &[
         code: 5,
         about: "something different is already there, or a short id fits several; nothing was changed",
     },
+    ExitCode { code: 6, about: "a server wants a token, or one that may do more: see ct login" },
+    ExitCode { code: 7, about: "a server cannot be reached, or failed; trying again may help" },
 ];
 
 impl Kind {
@@ -64,6 +73,8 @@ impl Kind {
             Self::Partial => 3,
             Self::NotFound => 4,
             Self::Conflict => 5,
+            Self::Auth => 6,
+            Self::Network => 7,
         }
     }
 
@@ -77,6 +88,8 @@ impl Kind {
             Self::Data => "data",
             Self::Io => "io",
             Self::Busy => "busy",
+            Self::Auth => "auth",
+            Self::Network => "network",
             Self::Internal => "internal",
             Self::ClosedPipe => "closed_pipe",
         }
@@ -234,7 +247,7 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let (kind, hint) = match &error {
             StoreError::NotFound { what } if what.starts_with("run") => {
-                (Kind::NotFound, Some("list the runs with: ct runs list --all".to_owned()))
+                (Kind::NotFound, Some(LIST_RUNS.to_owned()))
             }
             StoreError::NotFound { what } if what.starts_with("user") => {
                 (Kind::NotFound, Some("list the users with: ct users list".to_owned()))
@@ -291,6 +304,65 @@ impl From<StoreError> for CliError {
     }
 }
 
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        let (kind, hint) = match &error {
+            ClientError::Address { .. } => {
+                (Kind::Usage, Some("addresses look like https://viewer.example".to_owned()))
+            }
+            ClientError::TokenNeeded { server } | ClientError::Unauthorized { server, .. } => {
+                (Kind::Auth, Some(format!("sign in with: ct login --url {server}")))
+            }
+            ClientError::Forbidden { .. } => {
+                (Kind::Auth, Some("sign in as someone who may: ct login; ct status tells who you are".to_owned()))
+            }
+            ClientError::NotFound { message, .. } => {
+                (Kind::NotFound, message.starts_with("run ").then(|| LIST_RUNS.to_owned()))
+            }
+            ClientError::Conflict { candidates, .. } => {
+                let hint = format!("give more characters of the id; it may be {}", candidates.join(", "));
+                (Kind::Conflict, (!candidates.is_empty()).then_some(hint))
+            }
+            ClientError::TooLarge { .. } => {
+                (Kind::Network, Some("a proxy before the server may set the limit".to_owned()))
+            }
+            ClientError::Invalid { status: 400, .. } => (Kind::Usage, None),
+            ClientError::Invalid { .. } => (Kind::Data, None),
+            ClientError::Busy { .. } | ClientError::Server { .. } => {
+                (Kind::Network, Some("try again later; what was done is kept".to_owned()))
+            }
+            ClientError::Unreachable { .. } | ClientError::Timeout { .. } => {
+                (Kind::Network, Some("ct status tells which server is used and why; --local does without one".to_owned()))
+            }
+            ClientError::Tls { .. } => (
+                Kind::Network,
+                Some("check the address and this machine's clock and certificates (SSL_CERT_FILE names others)".to_owned()),
+            ),
+            ClientError::Protocol { .. } => {
+                (Kind::Network, Some("is that the address of a viewer? ct status tells where it comes from".to_owned()))
+            }
+            ClientError::Redirected { location, .. } => {
+                (Kind::Network, Some(format!("use the address it names, if you trust it: {location}")))
+            }
+            ClientError::Unsupported { .. } => (Kind::Usage, None),
+            ClientError::Altered { .. } => (Kind::Data, Some("run it again to fetch it once more".to_owned())),
+            ClientError::SourceChanged { .. } => {
+                (Kind::Data, Some("run it again when nothing writes to the file".to_owned()))
+            }
+            ClientError::Io { .. } => (Kind::Io, None),
+        };
+        let converted = Self::new(kind, error.to_string());
+        let converted = match Error::source(&error) {
+            Some(source) => converted.because(source),
+            None => converted,
+        };
+        match hint {
+            Some(hint) => converted.hint(hint),
+            None => converted,
+        }
+    }
+}
+
 /// The exit codes as a paragraph of `--help`.
 pub(crate) fn exit_codes_help() -> String {
     let mut text = String::from("Exit codes:\n");
@@ -321,6 +393,8 @@ mod tests {
             Kind::Data,
             Kind::Io,
             Kind::Busy,
+            Kind::Auth,
+            Kind::Network,
             Kind::Internal,
             Kind::ClosedPipe,
         ] {

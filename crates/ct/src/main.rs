@@ -5,6 +5,8 @@ mod commands;
 mod config;
 mod env;
 mod error;
+mod home;
+mod logins;
 mod output;
 mod pipeline;
 

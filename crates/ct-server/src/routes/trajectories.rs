@@ -193,8 +193,11 @@ pub(super) fn trajectory_id(text: &str) -> Result<TrajectoryId, ApiError> {
 /// The sample is the very JSON of the log: numbers of any size, `NaN` and unknown fields are as they were written. What a
 /// log pools or keeps as attachments is not put back into its place. A sample that turns out to be damaged on the way
 /// breaks the connection off.
-#[utoipa::path(get, path = "/api/trajectories/{id}", tag = "trajectories", params(("id" = String, Path)), responses(
-    (status = 200, description = "`{\"metadata\": …, \"sample\": …}`", body = Bundle),
+#[utoipa::path(get, path = "/api/trajectories/{id}", tag = "trajectories",
+    params(("id" = String, Path), TrajectoryView), responses(
+    (status = 200, description = "`{\"metadata\": …, \"sample\": …}`; the stored document with `view=document`.",
+        body = Bundle),
+    (status = 400, description = "A parameter cannot be understood.", body = ErrorEnvelope),
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
     (status = 404, description = "There is no such trajectory.", body = ErrorEnvelope),
     (status = 500, description = "The stored sample is damaged.", body = ErrorEnvelope)))]
@@ -202,8 +205,31 @@ async fn get_trajectory(
     State(app): State<App>,
     _: Reader,
     Path(id): Path<String>,
+    mut params: Filters,
 ) -> Result<Response, ApiError> {
-    sample::respond(&app, trajectory_id(&id)?).await
+    let id = trajectory_id(&id)?;
+    match params.text("view").as_deref() {
+        None | Some("bundle") => sample::respond(&app, id).await,
+        Some("document") => {
+            app.blocking(move |app| {
+                let mut found = sample::find(app, &id)?;
+                shown::complete_document(app, &mut found.document, found.run.log.format);
+                Ok(Json(found.document).into_response())
+            })
+            .await
+        }
+        Some(_) => Err(ApiError::invalid("the parameter view is bundle or document")),
+    }
+}
+
+/// How a trajectory is told.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what get_trajectory reads")]
+struct TrajectoryView {
+    /// `bundle` (the default) is metadata and sample; `document` is what is stored about it, without the sample.
+    #[param(pattern = "^(bundle|document)$")]
+    view: Option<String>,
 }
 
 /// A trajectory with its sample.

@@ -2,19 +2,25 @@
 
 pub(crate) mod completions;
 pub(crate) mod dataset;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod runs;
 pub(crate) mod serve;
+pub(crate) mod status;
 pub(crate) mod store;
-mod target;
+pub(crate) mod target;
 pub(crate) mod tokens;
 pub(crate) mod users;
 
 use std::path::PathBuf;
 
+use ct_client::{BaseUrl, Client};
 use ct_store::{Store, StoreError};
+use target::Target;
 
-use crate::config::{Config, Origin};
+use crate::config::{Config, Origin, Place};
 use crate::error::CliError;
+use crate::home::Home;
 use crate::output::Printer;
 
 /// What every command gets.
@@ -24,6 +30,52 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Where runs are kept, for a command that has nothing to do without any.
+    pub(crate) fn home(&self) -> Result<Home, CliError> {
+        match &self.config.place {
+            Place::Local => Ok(Home::Local(Box::new(self.existing_store()?))),
+            Place::Server(base) => Ok(Home::Server(self.client(base)?)),
+        }
+    }
+
+    /// As [`Context::home`], for commands to which no store is an empty one.
+    pub(crate) fn home_if_any(&self) -> Result<Option<Home>, CliError> {
+        match &self.config.place {
+            Place::Local => Ok(self.store_if_any()?.map(|store| Home::Local(Box::new(store)))),
+            Place::Server(_) => self.home().map(Some),
+        }
+    }
+
+    /// As [`Context::home`], for a command that makes runs: the store is made when there is none.
+    pub(crate) fn home_to_make(&self) -> Result<Home, CliError> {
+        match &self.config.place {
+            Place::Local => Ok(Home::Local(Box::new(self.store()?))),
+            Place::Server(_) => self.home(),
+        }
+    }
+
+    /// The home of what a word on the command line names: an address is of its own server, unless `--local` was given.
+    pub(crate) fn home_of(&self, text: &str) -> Result<Home, CliError> {
+        // Commands take other words too, and say themselves what is wrong with one.
+        self.home_at(Target::parse(text).ok().as_ref().and_then(Target::base))
+    }
+
+    /// A server's home, unless `--local` was given; without an address the own one.
+    pub(crate) fn home_at(&self, base: Option<&BaseUrl>) -> Result<Home, CliError> {
+        match base {
+            Some(base) if self.config.place_origin != Origin::Flag("--local") => {
+                Ok(Home::Server(self.client(base)?))
+            }
+            _ => self.home(),
+        }
+    }
+
+    /// A client of a server, with the token for it, if there is any.
+    pub(crate) fn client(&self, base: &BaseUrl) -> Result<Client, CliError> {
+        let token = self.config.token_for(&base.origin()).map(|(token, _)| token);
+        Ok(Client::new(base.clone(), token)?)
+    }
+
     /// Opens the store, and makes it when there is none.
     pub(crate) fn store(&self) -> Result<Store, CliError> {
         Ok(Store::open(&self.config.data_dir)?)

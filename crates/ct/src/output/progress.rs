@@ -70,6 +70,13 @@ impl Progress {
         }
     }
 
+    /// So much is done in all.
+    pub(crate) fn set(&self, position: u64) {
+        if self.visible {
+            self.bar.set_position(position);
+        }
+    }
+
     /// Takes the bar off the screen.
     pub(crate) fn clear(&self) {
         if self.started.swap(false, Ordering::Relaxed) {

@@ -14,22 +14,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use ct_log::json::Reader;
-use ct_log::source::FileSource;
 use ct_log::{Log, LogError, SampleEntry};
 use ct_model::convert::{
     HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order, run_id_of,
     sample_range,
 };
-use ct_model::{
-    BundleFrame, LogHash, PriceTable, RunHeader, RunId, StoredLog, TrajectoryDocument, TrajectoryId,
-};
-use ct_store::Store;
+use ct_model::{BundleFrame, LogHash, PriceTable, RunHeader, RunId, TrajectoryDocument, TrajectoryId};
 use serde_json::{Value, json};
 
 use super::input::{self, Input};
 use super::make::finish_document;
 use super::{FailedItem, FolderReport, MakeOptions, Selection, threads};
 use crate::error::CliError;
+use crate::home::{Home, HomeLog};
 use crate::output::Progress;
 
 /// The file that describes the run.
@@ -105,7 +102,8 @@ pub(crate) fn save_dir(
     registration.apply(&mut run);
     run.run_id = Some(run_id);
     let count = registration.trajectory_count();
-    let log_part = LogPart::of(&log, &hash, input.path.as_path(), count)?;
+    let size_bytes = fs::metadata(&input.path).map_err(|e| CliError::io("read", &input.path, &e))?.len();
+    let log_part = LogPart::of(&log, Some(&hash), size_bytes, count)?;
     let mut report = writer.finish(&run, &log_part)?;
     let before = input.defects.into_iter().chain(log.defects().into_iter().map(|d| d.to_string()));
     report.defects.splice(0..0, before);
@@ -115,22 +113,22 @@ pub(crate) fn save_dir(
 
 /// Writes the folder of a run in the store, or repairs it. The folder of another run is a conflict unless `overwrite`.
 pub(crate) fn download(
-    store: &Store,
+    home: &Home,
     run: &RunId,
     selection: &Selection,
     folder: &Path,
     overwrite: bool,
     progress: &Progress,
 ) -> Result<FolderReport, CliError> {
-    let record = store.run(run)?;
+    let known = home.run(run)?;
+    let record = &known.record;
     let writer = FolderWriter::new(folder, run, overwrite)?;
-    let log_path = store.log_path(&record.log);
-    let logs = stored_log(&log_path)?;
+    let logs = home.log(&known, run)?;
     let count_of_run = record.header.trajectory_count.unwrap_or_default();
     let count = selection.trajectories.as_ref().map_or(count_of_run, |ids| ids.len() as u64);
     progress.items("writing", count);
     let sums = Mutex::new(Registration::default());
-    let worked = each_document(store, run, selection, |document| {
+    let worked = each_document(home, run, selection, |document| {
         let result = writer.bring(document, None, || sample_of(&logs, document));
         progress.advance(1);
         sums.lock().unwrap_or_else(PoisonError::into_inner).add(document, None);
@@ -149,28 +147,28 @@ pub(crate) fn download(
         sums.into_inner().unwrap_or_else(PoisonError::into_inner).apply(&mut header);
         header.control_settings = settings;
     }
-    let log = logs.log().map_err(|e| CliError::log(&log_path, &e))?;
-    let log_part = LogPart::of(log, &record.log.hash, &log_path, count_of_run)?;
+    let hash = known.log.as_ref().map(|log| &log.hash);
+    let log_part = LogPart::of(logs.log()?, hash, logs.size_bytes(), count_of_run)?;
     writer.finish(&header, &log_part)
 }
 
 /// Writes some trajectories of any runs into a folder, without a `run.json`.
 pub(crate) fn download_trajectories(
-    store: &Store,
+    home: &Home,
     trajectories: &[ct_model::TrajectoryId],
     folder: &Path,
     progress: &Progress,
 ) -> Result<FolderReport, CliError> {
     let writer = FolderWriter::plain(folder)?;
     progress.items("writing", trajectories.len() as u64);
-    let mut logs: Option<(RunId, Arc<StoredLog>)> = None;
+    let mut logs: Option<(RunId, Arc<HomeLog>)> = None;
     let mut work = Vec::with_capacity(trajectories.len());
     for id in trajectories {
-        let document = store.document(id)?;
+        let document = home.document(id)?;
         let Some(run) = document.run_id.clone() else { continue };
         let log = match &logs {
             Some((of, log)) if *of == run => Arc::clone(log),
-            _ => Arc::new(stored_log(&store.log_path(&store.run(&run)?.log))?),
+            _ => Arc::new(home.log(&home.run(&run)?, &run)?),
         };
         logs = Some((run, Arc::clone(&log)));
         work.push((document, log));
@@ -195,7 +193,7 @@ pub(crate) fn download_trajectories(
 
 /// Hands the documents of a run to several threads. The first error stops them all.
 fn each_document(
-    store: &Store,
+    home: &Home,
     run: &RunId,
     selection: &Selection,
     work: impl Fn(&TrajectoryDocument) -> Result<(), CliError> + Sync,
@@ -222,7 +220,7 @@ fn each_document(
                 }
             });
         }
-        let walked = store.documents(run, &mut |document| {
+        let walked = home.documents(run, &mut |document| {
             let wanted = selection
                 .trajectories
                 .as_ref()
@@ -238,27 +236,16 @@ fn each_document(
     first.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// A log in the store, to read samples of.
-fn stored_log(path: &Path) -> Result<StoredLog, CliError> {
-    let source = FileSource::open(path).map_err(|e| {
-        CliError::data(format!("failed to open the stored log {}", path.display()))
-            .because(&e)
-            .hint("ct store check tells what the store lacks; making the log again heals it")
-    })?;
-    Ok(StoredLog::new(Arc::new(source)))
-}
-
 /// A document's sample on its way into its file.
-fn sample_of(log: &StoredLog, document: &TrajectoryDocument) -> io::Result<SampleJson<'static>> {
-    Ok(SampleJson::Stream(log.read(document).map_err(io::Error::other)?))
+fn sample_of(log: &HomeLog, document: &TrajectoryDocument) -> io::Result<SampleJson<'static>> {
+    Ok(SampleJson::Stream(log.stored.read(document).map_err(io::Error::other)?))
 }
 
-/// The JSON of a trajectory's sample, from the stored log.
-pub(crate) fn read_sample(store: &Store, document: &TrajectoryDocument) -> Result<Box<dyn Read>, CliError> {
+/// The log of a trajectory's run.
+pub(crate) fn log_of(home: &Home, document: &TrajectoryDocument) -> Result<HomeLog, CliError> {
     let run =
         document.run_id.as_ref().ok_or_else(|| CliError::internal("a stored document without a run"))?;
-    let path = store.log_path(&store.run(run)?.log);
-    Ok(stored_log(&path)?.read(document).map_err(|e| CliError::log(&path, &e))?)
+    home.log(&home.run(run)?, run)
 }
 
 /// A sample's JSON on its way into a file.
@@ -675,7 +662,7 @@ fn remove_leftovers(folder: &Path) {
 }
 
 /// SHA-256 of a file.
-fn hash_file(path: &Path, progress: &Progress) -> Result<LogHash, CliError> {
+pub(crate) fn hash_file(path: &Path, progress: &Progress) -> Result<LogHash, CliError> {
     let mut file = File::open(path).map_err(|e| CliError::io("read", path, &e))?;
     progress.bytes("hashing", file.metadata().map_err(|e| CliError::io("read", path, &e))?.len());
     let mut done = 0;
@@ -693,11 +680,10 @@ pub(super) struct LogPart {
 }
 
 impl LogPart {
-    /// `samples` are those of the log that can be read; a folder with fewer holds a part of it.
-    fn of(log: &Log, hash: &LogHash, path: &Path, samples: u64) -> Result<Self, CliError> {
-        let error = |e: &LogError| CliError::log(path, e);
+    /// `samples` are those of the log that can be read; a folder with fewer holds a part of it. The hash may not be known.
+    fn of(log: &Log, hash: Option<&LogHash>, size_bytes: u64, samples: u64) -> Result<Self, CliError> {
+        let error = |e: &LogError| CliError::log(Path::new("the log"), e);
         let header = log.header().map_err(|e| error(&e))?;
-        let size = fs::metadata(path).map_err(|e| CliError::io("read", path, &e))?.len();
         let format = match log.format() {
             ct_log::Format::Eval => "eval",
             ct_log::Format::Json => "json",
@@ -706,7 +692,7 @@ impl LogPart {
             about: json!({
                 "format": format,
                 "sha256": hash,
-                "size_bytes": size,
+                "size_bytes": size_bytes,
                 "finished": !header.inferred,
                 "samples": samples,
             }),

@@ -102,33 +102,10 @@ fn attempt(
         // A second run of the same eval: its trajectories are others than those of the first.
         TrajectoryIds::of_second_run(staged.hash.as_str())
     };
-    let mut registration = Registration::default();
-    let mut defects = input.defects.clone();
-    let samples = log.samples().map_err(|e| CliError::log(source, &e))?;
-    progress.items("converting", samples.len() as u64);
-    convert_log(&log, samples, &facts, prices, threads(), |sample, converted| {
-        progress.advance(1);
-        let mut converted = match converted {
-            Ok(converted) => converted,
-            Err(LogError::Io(e)) => return Err(CliError::io("read", &staged.path, &e)),
-            Err(e) => {
-                defects.push(lost(&sample.member_name(), &e));
-                return Ok(());
-            }
-        };
-        finish_document(&mut converted.document, &run_id, ids.assign(&converted.facts));
-        registration.add(&converted.document, converted.facts.control_setting());
-        ingest.push(&converted.document)?;
-        Ok(())
-    })?;
-    let found = log.defects();
-    if registration.trajectory_count() == 0 && !defects.is_empty() && header.inferred && facts.task.is_none()
-    {
-        return Err(CliError::data(format!("nothing in {} can be read", source.display()))
-            .because(&Unreadable(defects.swap_remove(0))));
-    }
-    defects.splice(0..0, found.iter().map(ToString::to_string));
-    defects.extend(missing(&log));
+    let conversion =
+        Conversion { source, read: &staged.path, log: &log, facts: &facts, prices, run_id: &run_id };
+    let (registration, defects) =
+        conversion.run(&mut ids, &input.defects, progress, &mut |document| Ok(ingest.push(document)?))?;
 
     let mut header = run_header(&facts, &RunOptions::default());
     registration.apply(&mut header);
@@ -169,6 +146,59 @@ fn attempt(
     };
     let trajectories = registration.trajectory_count();
     Ok(Some(Made::Run(MadeRun { status, run_id, name, trajectories, defects })))
+}
+
+/// A log on its way to documents.
+pub(super) struct Conversion<'a> {
+    /// What the user named.
+    pub(super) source: &'a Path,
+    /// What is read.
+    pub(super) read: &'a Path,
+    pub(super) log: &'a Log,
+    pub(super) facts: &'a HeaderFacts,
+    pub(super) prices: Option<&'a PriceTable>,
+    pub(super) run_id: &'a RunId,
+}
+
+impl Conversion<'_> {
+    /// Hands out the documents in the order of the log. Gives their sums, and everything that was lost: `before` and
+    /// what is found here.
+    pub(super) fn run(
+        &self,
+        ids: &mut TrajectoryIds,
+        before: &[String],
+        progress: &Progress,
+        push: &mut dyn FnMut(&TrajectoryDocument) -> Result<(), CliError>,
+    ) -> Result<(Registration, Vec<String>), CliError> {
+        let mut registration = Registration::default();
+        let mut defects = before.to_vec();
+        let header = self.log.header().map_err(|e| CliError::log(self.source, &e))?;
+        let samples = self.log.samples().map_err(|e| CliError::log(self.source, &e))?;
+        progress.items("converting", samples.len() as u64);
+        convert_log(self.log, samples, self.facts, self.prices, threads(), |sample, converted| {
+            progress.advance(1);
+            let mut converted = match converted {
+                Ok(converted) => converted,
+                Err(LogError::Io(e)) => return Err(CliError::io("read", self.read, &e)),
+                Err(e) => {
+                    defects.push(lost(&sample.member_name(), &e));
+                    return Ok(());
+                }
+            };
+            finish_document(&mut converted.document, self.run_id, ids.assign(&converted.facts));
+            registration.add(&converted.document, converted.facts.control_setting());
+            push(&converted.document)
+        })?;
+        let found = self.log.defects();
+        let nothing = registration.trajectory_count() == 0 && !defects.is_empty();
+        if nothing && header.inferred && self.facts.task.is_none() {
+            return Err(CliError::data(format!("nothing in {} can be read", self.source.display()))
+                .because(&Unreadable(defects.swap_remove(0))));
+        }
+        defects.splice(0..0, found.iter().map(ToString::to_string));
+        defects.extend(missing(self.log));
+        Ok((registration, defects))
+    }
 }
 
 /// Says how to go on when another run, which may be hidden, has one of the trajectories.
@@ -299,7 +329,7 @@ pub(super) fn header_of(facts: &HeaderFacts, options: &MakeOptions) -> RunHeader
 }
 
 /// What the user said goes over what the log says, and does not replace it.
-fn edit(options: &MakeOptions) -> RunEdit {
+pub(super) fn edit(options: &MakeOptions) -> RunEdit {
     RunEdit {
         name: options.run_name.clone(),
         policy: options.policy.clone().map(Some),
@@ -309,6 +339,6 @@ fn edit(options: &MakeOptions) -> RunEdit {
     }
 }
 
-fn status(facts: &HeaderFacts) -> RunStatus {
+pub(super) fn status(facts: &HeaderFacts) -> RunStatus {
     facts.status.as_deref().map_or(RunStatus::Unknown, RunStatus::from_log)
 }

@@ -9,6 +9,8 @@ mod input;
 mod make;
 pub(crate) mod partial;
 mod save;
+mod transfer;
+pub(crate) mod upload;
 
 use std::path::PathBuf;
 
@@ -17,10 +19,12 @@ use ct_model::{RunId, TrajectoryId};
 
 use crate::error::CliError;
 
-pub(crate) use folder::{download, download_trajectories, read_sample, save_dir};
+pub(crate) use folder::{download, download_trajectories, log_of, save_dir};
 pub(crate) use input::prices;
 pub(crate) use make::make_run;
 pub(crate) use save::save_log;
+pub(crate) use transfer::{pull, push};
+pub(crate) use upload::upload_run;
 
 /// What to do with a log whose eval is in the store with other bytes (scores added later, a resumed run).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

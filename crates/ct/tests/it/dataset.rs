@@ -70,7 +70,7 @@ fn a_dataset_and_its_versions() {
     assert_dataset!(home, ["dataset", "show", "d@3", "--format", "json"]);
     assert_dataset!(home, ["dataset", "show", "d@2", "--format", "csv"]);
     assert_dataset!(home, ["dataset", "show", "d@2", "--format", "ndjson"]);
-    assert_dataset!(home, ["dataset", "show", "https://viewer.example/datasets/d?version=1"]);
+    assert_dataset!(home, ["--local", "dataset", "show", "https://viewer.example/datasets/d?version=1"]);
     assert_dataset!(home, ["dataset", "show", "d@9"]);
     assert_eq!(items(&home, "d@1"), ids[..3]);
     assert_eq!(items(&home, "d@2"), ids[..4]);
@@ -155,7 +155,14 @@ fn trajectories_are_written_as_a_download_of_their_run_writes_them() {
         assert_eq!(read("d-v1"), read("whole"), "{file}");
     }
     home.stdout(&["dataset", "add", "d", &ids[3]]);
-    home.stdout(&["dataset", "download", "https://viewer.example/datasets/d?version=1", "-o", "first"]);
+    home.stdout(&[
+        "--local",
+        "dataset",
+        "download",
+        "https://viewer.example/datasets/d?version=1",
+        "-o",
+        "first",
+    ]);
     assert_eq!(files(&home, "first"), expected);
 
     home.stdout(&["dataset", "create", "runs", "--kind", "run", &run]);

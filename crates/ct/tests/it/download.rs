@@ -29,8 +29,8 @@ fn an_address_of_a_run_is_taken() {
     let home = Home::with_runs();
     let run = home.run_id("attack");
     let address = format!("https://basharena-data.vercel.app/runs/{run}");
-    assert_ct!(home, ["runs", "download-trajs", &address, "-o", "out"]);
-    assert_ct!(home, ["runs", "download-trajs", "https://viewer.example/runs/abc"]);
+    assert_ct!(home, ["--local", "runs", "download-trajs", &address, "-o", "out"]);
+    assert_ct!(home, ["--local", "runs", "download-trajs", "https://viewer.example/runs/abc"]);
 }
 
 #[test]

@@ -18,6 +18,8 @@ fn reference() {
         &["runs", "delete"],
         &["runs", "restore"],
         &["runs", "show"],
+        &["runs", "push"],
+        &["runs", "pull"],
         &["dataset"],
         &["dataset", "list"],
         &["dataset", "versions"],
@@ -44,6 +46,9 @@ fn reference() {
         &["tokens", "list"],
         &["tokens", "create"],
         &["tokens", "revoke"],
+        &["login"],
+        &["logout"],
+        &["status"],
         &["completions"],
     ];
     let mut reference = String::new();

@@ -22,7 +22,7 @@ fn an_address_or_the_beginning_of_an_id_is_enough() {
         format!("https://basharena-data.vercel.app/runs/{run}"),
         format!("https://viewer.example:8443/base/runs/{run}/files?tab=2#top"),
     ] {
-        assert_eq!(normal(home.stdout(&["runs", "info", &name])), whole, "{name}");
+        assert_eq!(normal(home.stdout(&["--local", "runs", "info", &name])), whole, "{name}");
     }
 }
 
@@ -30,7 +30,7 @@ fn an_address_or_the_beginning_of_an_id_is_enough() {
 fn what_is_not_there_is_not_found() {
     let home = Home::with_runs();
     assert_ct!(home, ["runs", "info", "ffffffff"]);
-    assert_ct!(home, ["runs", "info", "https://viewer.example/runs/ffffffff", "--format", "json"]);
+    assert_ct!(home, ["--local", "runs", "info", "https://viewer.example/runs/ffffffff", "--format", "json"]);
     assert_ct!(home, ["runs", "info", "../etc/passwd"]);
 }
 

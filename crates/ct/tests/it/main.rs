@@ -8,6 +8,7 @@
 #[cfg(unix)]
 mod api;
 mod completions;
+mod contract;
 mod dataset;
 mod download;
 mod edit;
@@ -17,6 +18,7 @@ mod full_disk;
 mod help;
 #[cfg(target_os = "linux")]
 mod hindered;
+mod http;
 mod identity;
 mod info;
 #[cfg(unix)]
@@ -28,8 +30,8 @@ mod roundtrip;
 mod sample;
 #[cfg(unix)]
 mod serve;
-#[cfg(unix)]
 mod server;
+mod servers;
 mod show;
 mod store;
 mod support;

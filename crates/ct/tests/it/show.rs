@@ -7,7 +7,7 @@ fn a_transcript_is_readable() {
     assert_ct!(home, ["runs", "show", &ids[0]]);
     assert_ct!(home, ["runs", "show", &ids[0][..12], "--markdown"]);
     let address = format!("https://viewer.example/trajectories/{}", ids[0]);
-    assert_eq!(home.stdout(&["runs", "show", &address]), home.stdout(&["runs", "show", &ids[0]]));
+    assert_eq!(home.stdout(&["--local", "runs", "show", &address]), home.stdout(&["runs", "show", &ids[0]]));
 }
 
 #[test]
@@ -49,6 +49,6 @@ fn every_kind_of_log_has_transcripts() {
 fn a_run_is_no_trajectory() {
     let home = Home::with_runs();
     let run = home.run_id("attack");
-    assert_ct!(home, ["runs", "show", &format!("https://viewer.example/runs/{run}")]);
+    assert_ct!(home, ["--local", "runs", "show", &format!("https://viewer.example/runs/{run}")]);
     assert_ct!(home, ["runs", "show", "no-such-trajectory"]);
 }

@@ -50,8 +50,8 @@ pub(crate) struct CreateArgs {
 
 /// Makes the dataset.
 pub(super) fn create(arguments: CreateArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.existing_store()?;
-    let datasets = Datasets::new(&store);
+    let home = context.home()?;
+    let datasets = Datasets::new(&home);
     let there = datasets.find(&arguments.name)?;
     let kind = arguments.kind.or(there.as_ref().map(|(found, _)| found.kind)).unwrap_or_default();
     let new = NewDataset {

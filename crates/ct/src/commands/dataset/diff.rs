@@ -40,10 +40,12 @@ pub(crate) struct DiffArgs {
 pub(super) fn diff(arguments: &DiffArgs, context: &Context) -> Result<(), CliError> {
     let printer = &context.printer;
     let (first, second) = both(&arguments.first, &arguments.others)?;
-    let store = context.existing_store()?;
-    let datasets = Datasets::new(&store);
-    let (first, before) = datasets.get(&first.name, first.version)?;
-    let (second, after) = datasets.get(&second.name, second.version)?;
+    let get = |one: &Reference| {
+        let home = context.home_at(one.base.as_ref())?;
+        Datasets::new(&home).get(&one.name, one.version)
+    };
+    let (first, before) = get(&first)?;
+    let (second, after) = get(&second)?;
     if first.kind != second.kind {
         return Err(CliError::usage(format!(
             "dataset {} lists items of kind {}, and {} of kind {}: they have nothing to compare",
@@ -103,7 +105,7 @@ pub(super) fn diff(arguments: &DiffArgs, context: &Context) -> Result<(), CliErr
 /// What is compared with what.
 fn both(first: &Reference, others: &[String]) -> Result<(Reference, Reference), CliError> {
     let version = |text: &String| text.parse::<u64>().ok().filter(|version| *version > 0);
-    let at = |version| Reference { name: first.name.clone(), version };
+    let at = |version| Reference { version, ..first.clone() };
     match (others, first.version) {
         ([one], None) if version(one).is_some() => Ok((at(version(one)), at(None))),
         ([one, two], None) if version(one).is_some() && version(two).is_some() => {

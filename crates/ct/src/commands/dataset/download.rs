@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ct_model::{DatasetKind, DatasetVersion, RunId, TrajectoryId, TrajectoryQuery};
-use ct_store::Store;
 
 use super::Datasets;
 use super::reference::Reference;
 use crate::commands::Context;
 use crate::commands::runs::download_trajs::{print_report, verdict};
 use crate::error::CliError;
+use crate::home::Home;
 use crate::output::Format;
 use crate::pipeline::{self, FailedItem, FolderReport, Selection};
 
@@ -47,15 +47,15 @@ pub(crate) struct DownloadArgs {
 /// Writes the files.
 pub(super) fn download(arguments: &DownloadArgs, context: &Context) -> Result<(), CliError> {
     let printer = &context.printer;
-    let store = context.existing_store()?;
-    let datasets = Datasets::new(&store);
-    let Reference { name, version } = &arguments.dataset;
+    let home = context.home_at(arguments.dataset.base.as_ref())?;
+    let datasets = Datasets::new(&home);
+    let Reference { name, version, .. } = &arguments.dataset;
     let (found, items) = datasets.get(name, *version)?;
     let default = || PathBuf::from(format!("{}-v{}", found.name, found.version));
     let folder = arguments.output.clone().unwrap_or_else(default);
     let mut report = match found.kind {
-        DatasetKind::Trajectory => trajectories(datasets.store(), &found, &items, &folder, context)?,
-        DatasetKind::Run => runs(datasets.store(), &items, &folder, arguments.overwrite, context)?,
+        DatasetKind::Trajectory => trajectories(datasets.home(), &found, &items, &folder, context)?,
+        DatasetKind::Run => runs(datasets.home(), &items, &folder, arguments.overwrite, context)?,
     };
     print_report(printer, arguments.format, None, &folder, &report)?;
     match report.stopped.take() {
@@ -66,7 +66,7 @@ pub(super) fn download(arguments: &DownloadArgs, context: &Context) -> Result<()
 
 /// Those that are there, and after them those that are not as failed.
 fn trajectories(
-    store: &Store,
+    home: &Home,
     found: &DatasetVersion,
     items: &[String],
     folder: &Path,
@@ -78,9 +78,9 @@ fn trajectories(
         versioned_dataset_version: Some(found.version),
         ..TrajectoryQuery::default()
     };
-    let ids = store.trajectory_ids(&query)?.items;
+    let ids = home.trajectory_ids(&query)?.items;
     let progress = context.printer.progress();
-    let report = pipeline::download_trajectories(store, &ids, folder, &progress);
+    let report = pipeline::download_trajectories(home, &ids, folder, &progress);
     progress.clear();
     let mut report = report?;
     let there: HashSet<&str> = ids.iter().map(TrajectoryId::as_str).collect();
@@ -95,7 +95,7 @@ fn trajectories(
 }
 
 fn runs(
-    store: &Store,
+    home: &Home,
     items: &[String],
     folder: &Path,
     overwrite: bool,
@@ -105,14 +105,14 @@ fn runs(
     for id in items {
         let failed =
             |reason: String| FailedItem { trajectory_id: format!("run {id}"), path: folder.join(id), reason };
-        let run = match store.resolve_run(id) {
+        let run = match home.resolve_run(id, false) {
             Ok(run) if run.as_str() == id => run,
             _ => {
                 total.failed.push(failed("it is deleted or gone".to_owned()));
                 continue;
             }
         };
-        match download_run(store, &run, &folder.join(id), overwrite, context) {
+        match download_run(home, &run, &folder.join(id), overwrite, context) {
             Ok(mut report) => {
                 total.written += report.written;
                 total.right += report.right;
@@ -131,7 +131,7 @@ fn runs(
 }
 
 fn download_run(
-    store: &Store,
+    home: &Home,
     run: &RunId,
     folder: &Path,
     overwrite: bool,
@@ -139,7 +139,7 @@ fn download_run(
 ) -> Result<FolderReport, CliError> {
     let progress = context.printer.progress();
     progress.prefix(format!("{run}: "));
-    let report = pipeline::download(store, run, &Selection::default(), folder, overwrite, &progress);
+    let report = pipeline::download(home, run, &Selection::default(), folder, overwrite, &progress);
     progress.clear();
     report
 }

@@ -62,8 +62,8 @@ struct EditArgs {
 /// Adds.
 pub(super) fn add(arguments: AddArgs, context: &Context) -> Result<(), CliError> {
     let arguments = arguments.common;
-    let store = context.existing_store()?;
-    let datasets = Datasets::new(&store);
+    let home = context.home()?;
+    let datasets = Datasets::new(&home);
     let (found, _) = datasets.get(&arguments.name, None)?;
     let edit = DatasetEdit {
         add: Some(items::existing(&datasets, found.kind, &arguments.items)?),
@@ -77,8 +77,8 @@ pub(super) fn add(arguments: AddArgs, context: &Context) -> Result<(), CliError>
 /// Removes. What is meant is looked for among the items, which may be of deleted runs.
 pub(super) fn remove(arguments: RemoveArgs, context: &Context) -> Result<(), CliError> {
     let arguments = arguments.common;
-    let store = context.existing_store()?;
-    let datasets = Datasets::new(&store);
+    let home = context.home()?;
+    let datasets = Datasets::new(&home);
     let (found, present) = datasets.get(&arguments.name, None)?;
     let remove = items::ids(&arguments.items, |word| {
         let mut fitting = present.iter().filter(|id| id.starts_with(word));

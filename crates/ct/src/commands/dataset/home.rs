@@ -1,33 +1,30 @@
 //! Datasets wherever they are.
 
-use ct_model::{
-    Dataset, DatasetChange, DatasetEdit, DatasetKind, DatasetLock, DatasetName, DatasetQuery, DatasetVersion,
-    DatasetVersionQuery,
-};
-use ct_store::{Actor, Store};
+use ct_model::{Dataset, DatasetChange, DatasetEdit, DatasetKind, DatasetLock, DatasetName, DatasetVersion};
 
 use crate::commands::target;
 use crate::error::{CliError, Kind};
+use crate::home::Home;
 
-/// The datasets of a store.
+/// The datasets of a home.
 pub(crate) struct Datasets<'a> {
-    store: &'a Store,
+    home: &'a Home,
 }
 
 impl<'a> Datasets<'a> {
-    /// Those of a store.
-    pub(crate) fn new(store: &'a Store) -> Self {
-        Self { store }
+    /// Those of a home.
+    pub(crate) fn new(home: &'a Home) -> Self {
+        Self { home }
     }
 
-    /// The store they are in.
-    pub(super) fn store(&self) -> &Store {
-        self.store
+    /// The home they are in.
+    pub(super) fn home(&self) -> &Home {
+        self.home
     }
 
     /// All datasets, newest first.
     pub(super) fn list(&self, kind: Option<DatasetKind>) -> Result<Vec<Dataset>, CliError> {
-        Ok(self.store.datasets(&DatasetQuery { kind, ..DatasetQuery::default() })?.items)
+        self.home.datasets(kind)
     }
 
     /// One version with its items; the newest when not told which.
@@ -36,7 +33,7 @@ impl<'a> Datasets<'a> {
         name: &DatasetName,
         version: Option<u64>,
     ) -> Result<(DatasetVersion, Vec<String>), CliError> {
-        let mut found = self.store.dataset(name, version).map_err(|error| named(error.into()))?;
+        let mut found = self.home.dataset(name, version).map_err(named)?;
         let items = found.item_ids.take().unwrap_or_default();
         Ok((found, items))
     }
@@ -52,13 +49,12 @@ impl<'a> Datasets<'a> {
 
     /// All versions, newest first, without their items.
     pub(super) fn versions(&self, name: &DatasetName) -> Result<Vec<DatasetVersion>, CliError> {
-        let query = DatasetVersionQuery::default();
-        Ok(self.store.dataset_versions(name, &query).map_err(|error| named(error.into()))?.items)
+        self.home.dataset_versions(name).map_err(named)
     }
 
     /// Makes a version, or nothing.
     pub(crate) fn edit(&self, name: &DatasetName, edit: &DatasetEdit) -> Result<DatasetChange, CliError> {
-        self.store.edit_dataset(name, edit, &Actor::local()).map_err(|error| named(error.into()))
+        self.home.edit_dataset(name, edit).map_err(named)
     }
 
     /// What an edit tells that changes nothing.
@@ -81,19 +77,19 @@ impl<'a> Datasets<'a> {
 
     /// Refuses new versions from now on.
     pub(super) fn lock(&self, name: &DatasetName, reason: Option<&str>) -> Result<DatasetLock, CliError> {
-        self.store.lock_dataset(name, reason, &Actor::local()).map_err(|error| named(error.into()))
+        self.home.lock_dataset(name, reason).map_err(named)
     }
 
     /// Takes new versions again. False: it was not locked.
     pub(super) fn unlock(&self, name: &DatasetName) -> Result<bool, CliError> {
-        self.store.unlock_dataset(name, &Actor::local()).map_err(|error| named(error.into()))
+        self.home.unlock_dataset(name).map_err(named)
     }
 
     /// The whole id of a run or trajectory that a word on the command line means.
     pub(super) fn resolve(&self, kind: DatasetKind, word: &str) -> Result<String, CliError> {
         match kind {
-            DatasetKind::Trajectory => target::trajectory(self.store, word).map(String::from),
-            DatasetKind::Run => target::run(self.store, word).map(String::from),
+            DatasetKind::Trajectory => target::trajectory(self.home, word).map(String::from),
+            DatasetKind::Run => target::run(self.home, word).map(String::from),
         }
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct ListArgs {
 /// Prints the list.
 pub(super) fn list(arguments: &ListArgs, context: &Context) -> Result<(), CliError> {
     let printer = &context.printer;
-    let found = match context.store_if_any()? {
-        Some(store) => Datasets::new(&store).list(arguments.kind)?,
+    let found = match context.home_if_any()? {
+        Some(home) => Datasets::new(&home).list(arguments.kind)?,
         None => Vec::new(),
     };
     match arguments.format {

@@ -46,8 +46,8 @@ pub(crate) struct UnlockArgs {
 
 /// Locks.
 pub(super) fn lock(arguments: &LockArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.existing_store()?;
-    let datasets = Datasets::new(&store);
+    let home = context.home()?;
+    let datasets = Datasets::new(&home);
     let lock = datasets.lock(&arguments.name, arguments.reason.as_deref())?;
     match arguments.format {
         Format::Table => {
@@ -67,7 +67,7 @@ pub(super) fn lock(arguments: &LockArgs, context: &Context) -> Result<(), CliErr
 
 /// Unlocks.
 pub(super) fn unlock(arguments: &UnlockArgs, context: &Context) -> Result<(), CliError> {
-    let was_locked = Datasets::new(&context.existing_store()?).unlock(&arguments.name)?;
+    let was_locked = Datasets::new(&context.home()?).unlock(&arguments.name)?;
     match arguments.format {
         Format::Table => {
             let was = if was_locked { "unlocked dataset" } else { "not locked: dataset" };

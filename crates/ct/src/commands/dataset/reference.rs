@@ -2,7 +2,10 @@
 
 use std::str::FromStr;
 
+use ct_client::BaseUrl;
 use ct_model::DatasetName;
+
+use crate::commands::target;
 
 /// A dataset, and which version of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +13,8 @@ pub(super) struct Reference {
     pub(super) name: DatasetName,
     /// Absent: the newest.
     pub(super) version: Option<u64>,
+    /// The server of an address.
+    pub(super) base: Option<BaseUrl>,
 }
 
 impl FromStr for Reference {
@@ -26,7 +31,7 @@ impl FromStr for Reference {
                 Some((name, version)) => (name, Some(number(version)?)),
                 None => (text, None),
             };
-            return Ok(Self { name: named(name)?, version });
+            return Ok(Self { name: named(name)?, version, base: None });
         };
         let (rest, _) = rest.split_once('#').unwrap_or((rest, ""));
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -40,7 +45,8 @@ impl FromStr for Reference {
         let asked = query.split('&').find_map(|pair| pair.strip_prefix("version="));
         let in_path = parts.next().filter(|part| *part == "versions").and_then(|_| parts.next());
         let version = asked.or(in_path).map(number).transpose()?;
-        Ok(Self { name: named(name)?, version })
+        let base = target::Target::parse(text).ok().and_then(|target| target.base().cloned());
+        Ok(Self { name: named(name)?, version, base })
     }
 }
 
@@ -66,8 +72,8 @@ mod tests {
     #[test]
     fn names_versions_and_addresses() {
         let told = |text: &str| match text.parse::<Reference>() {
-            Ok(Reference { name, version: Some(version) }) => format!("{name} {version}"),
-            Ok(Reference { name, version: None }) => name.to_string(),
+            Ok(Reference { name, version: Some(version), .. }) => format!("{name} {version}"),
+            Ok(Reference { name, version: None, .. }) => name.to_string(),
             Err(error) => error,
         };
         for (text, expected) in [

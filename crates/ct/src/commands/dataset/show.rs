@@ -40,8 +40,8 @@ pub(crate) struct ShowArgs {
 /// Prints it.
 pub(super) fn show(arguments: &ShowArgs, context: &Context) -> Result<(), CliError> {
     let printer = &context.printer;
-    let Reference { name, version } = &arguments.dataset;
-    let (found, items) = Datasets::new(&context.existing_store()?).get(name, *version)?;
+    let Reference { name, version, base } = &arguments.dataset;
+    let (found, items) = Datasets::new(&context.home_at(base.as_ref())?).get(name, *version)?;
     if arguments.ids {
         return printer.data(&lines(&items));
     }

@@ -30,7 +30,7 @@ pub(crate) struct VersionsArgs {
 /// Prints the list.
 pub(super) fn versions(arguments: &VersionsArgs, context: &Context) -> Result<(), CliError> {
     let printer = &context.printer;
-    let found = Datasets::new(&context.existing_store()?).versions(&arguments.name)?;
+    let found = Datasets::new(&context.home()?).versions(&arguments.name)?;
     let rows: Vec<_> = found
         .iter()
         .map(|version| {

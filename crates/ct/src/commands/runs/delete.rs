@@ -2,11 +2,11 @@
 
 use clap::Args;
 use ct_model::RunId;
-use ct_store::{Actor, Store};
 use serde_json::json;
 
 use crate::commands::{Context, target};
 use crate::error::CliError;
+use crate::home::Home;
 use crate::output::{self, Format};
 
 const EXAMPLES: &str = "\
@@ -29,8 +29,8 @@ pub(crate) struct DeleteArgs {
 
 /// Deletes the runs.
 pub(super) fn delete(arguments: &DeleteArgs, context: &Context) -> Result<(), CliError> {
-    each_run(&arguments.runs, arguments.format, context, |store, run| {
-        let changed = store.delete_run(run, &Actor::local())?;
+    each_run(&arguments.runs, arguments.format, context, |home, run| {
+        let changed = home.delete_run(run)?;
         let said = if changed {
             format!("deleted run {run}; bring it back with: ct runs restore {run}")
         } else {
@@ -45,14 +45,17 @@ pub(super) fn each_run(
     names: &[String],
     format: Format,
     context: &Context,
-    work: impl Fn(&Store, &RunId) -> Result<(bool, String), CliError>,
+    work: impl Fn(&Home, &RunId) -> Result<(bool, String), CliError>,
 ) -> Result<(), CliError> {
-    let store = context.existing_store()?;
-    let runs =
-        names.iter().map(|text| target::run_with_deleted(&store, text)).collect::<Result<Vec<_>, _>>()?;
+    let mut runs = Vec::with_capacity(names.len());
+    for text in names {
+        let home = context.home_of(text)?;
+        let run = target::run_with_deleted(&home, text)?;
+        runs.push((home, run));
+    }
     let mut items = Vec::with_capacity(runs.len());
-    for run in runs {
-        let (changed, said) = work(&store, &run)?;
+    for (home, run) in runs {
+        let (changed, said) = work(&home, &run)?;
         if format == Format::Table {
             context.printer.note(&said);
         }

@@ -5,13 +5,15 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ct_client::{LogPlace, RemoteLog};
 use ct_model::{LogHash, LogRef, RunId, RunQuery};
-use ct_store::Store;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+use super::remote_eval;
 use crate::commands::{Context, target};
 use crate::error::CliError;
+use crate::home::Home;
 use crate::output::{self, Format, Printer, Progress};
 use crate::pipeline::partial;
 
@@ -31,27 +33,40 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DownloadEvalArgs {
-    /// The run: an id, the beginning of one, its address, or the address of its eval log
+    /// The run: an id, the beginning of one, its address, or the address of its eval log; any http address of a log
+    /// is taken too
     #[arg(value_name = "RUN|URL")]
-    run: String,
+    pub(super) run: String,
     /// The file to write, or - for standard output [default: <run id>.eval, or .json, here]
     #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// Write over a file that holds something else
     #[arg(long)]
-    overwrite: bool,
+    pub(super) overwrite: bool,
     /// How to print what was written: table, just the path, or json
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 /// Writes the log.
 pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.existing_store()?;
-    let run = find(&store, &arguments.run)?;
-    let log = store.run(&run)?.log;
-    let stored = store.log_path(&log);
     let printer = &context.printer;
+    if target::is_log_address(&arguments.run) {
+        let log = RemoteLog::open(LogPlace::address(&arguments.run)?)?;
+        return remote_eval::download(arguments, printer, &log, None, None);
+    }
+    let home = context.home_of(&arguments.run)?;
+    let run = find(&home, &arguments.run)?;
+    let known = home.run(&run)?;
+    let store = match &home {
+        Home::Local(store) => store,
+        Home::Server(client) => {
+            let log = RemoteLog::open(LogPlace::Run(client.clone(), run.clone()))?;
+            return remote_eval::download(arguments, printer, &log, Some(&run), Some(&known));
+        }
+    };
+    let log = known.record.log;
+    let stored = store.log_path(&log);
     let progress = printer.progress();
     progress.bytes("downloading", log.size_bytes);
     if arguments.output.as_deref() == Some(Path::new("-")) {
@@ -78,7 +93,7 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
             if arguments.format == Format::Table {
                 printer.note("the file has these bytes already");
             }
-            return print(printer, arguments.format, &run, &log, &path, false);
+            return print(printer, arguments.format, Some(&run), (log.size_bytes, &log.hash), &path, false);
         }
         if !arguments.overwrite {
             progress.clear();
@@ -92,14 +107,14 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
     if arguments.format == Format::Table {
         printer.note(&format!("{}, sha256 {}", output::bytes(log.size_bytes), log.hash));
     }
-    print(printer, arguments.format, &run, &log, &path, true)
+    print(printer, arguments.format, Some(&run), (log.size_bytes, &log.hash), &path, true)
 }
 
-fn print(
+pub(super) fn print(
     printer: &Printer,
     format: Format,
-    run: &RunId,
-    log: &LogRef,
+    run: Option<&RunId>,
+    (size_bytes, hash): (u64, &LogHash),
     path: &Path,
     written: bool,
 ) -> Result<(), CliError> {
@@ -111,8 +126,8 @@ fn print(
                 "run_id": run,
                 "path": path.to_string_lossy(),
                 "written": written,
-                "size_bytes": log.size_bytes,
-                "sha256": log.hash,
+                "size_bytes": size_bytes,
+                "sha256": hash,
             });
             printer.data(&output::pretty(&document)?)
         }
@@ -120,26 +135,28 @@ fn print(
 }
 
 /// The run of an id or address, or the one whose log has this address.
-fn find(store: &Store, text: &str) -> Result<RunId, CliError> {
+fn find(home: &Home, text: &str) -> Result<RunId, CliError> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     if !matches!(scheme.as_deref(), Some("file" | "s3")) {
-        return target::run_with_deleted(store, text);
+        return target::run_with_deleted(home, text);
     }
     // A log's file is named by its hash or by its run: try those before looking at every run.
     let name = text.rsplit('/').next().unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
-    let is_its =
-        |run: &RunId| -> Result<bool, CliError> { Ok(target::log_url(store, &store.run(run)?) == text) };
+    let is_its = |run: &RunId| -> Result<bool, CliError> {
+        Ok(home.log_url(&home.run(run)?.record).is_some_and(|url| url == text))
+    };
     for prefix in [stem, stem.get(..32).unwrap_or_default()] {
-        if let Ok(run) = store.resolve_run_with_deleted(prefix)
+        if let Ok(run) = home.resolve_run(prefix, true)
             && is_its(&run)?
         {
             return Ok(run);
         }
     }
-    let mut query = RunQuery { include_deleted: true, limit: Some(500), ..RunQuery::default() };
+    let whole = home.resolves_quickly();
+    let mut query = RunQuery { include_deleted: whole, limit: whole.then_some(500), ..RunQuery::default() };
     loop {
-        let page = store.runs(&query)?;
+        let page = home.runs(&query)?;
         for row in &page.items {
             if is_its(&row.run_id)? {
                 return Ok(row.run_id.clone());
@@ -150,8 +167,13 @@ fn find(store: &Store, text: &str) -> Result<RunId, CliError> {
             None => break,
         }
     }
-    Err(CliError::not_found(format!("no run in the local store has its log at {text}"))
-        .hint("this version reads only the local store"))
+    Err(match home {
+        Home::Local(_) => CliError::not_found(format!("no run in the local store has its log at {text}"))
+            .hint("the run may be on a server: see ct status"),
+        Home::Server(client) => {
+            CliError::not_found(format!("no run of {} has its log at {text}", client.base()))
+        }
+    })
 }
 
 fn write(
@@ -220,7 +242,7 @@ fn copy(
     }
 }
 
-fn hash_of(path: &Path) -> Result<LogHash, CliError> {
+pub(super) fn hash_of(path: &Path) -> Result<LogHash, CliError> {
     let failed = |error: io::Error| CliError::io("read", path, &error);
     let mut file = File::open(path).map_err(failed)?;
     let mut hash = Sha256::new();

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ct_model::{RunId, TrajectoryId, TrajectoryQuery};
-use ct_store::Store;
 use serde_json::json;
 
 use super::filters;
 use crate::commands::Context;
 use crate::commands::target::{self, Target};
 use crate::error::{CliError, Kind};
+use crate::home::Home;
 use crate::output::{self, Format, Printer};
 use crate::pipeline::{self, FolderReport, Selection};
 
@@ -87,15 +87,18 @@ pub(super) fn download_trajs(arguments: &DownloadTrajsArgs, context: &Context) -
             .hint("name a run: ct runs download-trajs RUN")
             .hint("or find trajectories in all runs: ct runs download-trajs -e ENV -t TASK --tag TAG"));
     }
-    let store = context.existing_store()?;
+    let home = match &arguments.run {
+        Some(text) => context.home_of(text)?,
+        None => context.home()?,
+    };
     let printer = &context.printer;
-    let job = job(arguments, &store)?;
+    let job = job(arguments, &home)?;
     let progress = printer.progress();
     let report = match &job.what {
         What::Run(run, selection) => {
-            pipeline::download(&store, run, selection, &job.folder, arguments.overwrite, &progress)
+            pipeline::download(&home, run, selection, &job.folder, arguments.overwrite, &progress)
         }
-        What::Trajectories(ids) => pipeline::download_trajectories(&store, ids, &job.folder, &progress),
+        What::Trajectories(ids) => pipeline::download_trajectories(&home, ids, &job.folder, &progress),
     };
     progress.clear();
     let mut report = report?;
@@ -123,10 +126,10 @@ enum What {
     Trajectories(Vec<TrajectoryId>),
 }
 
-fn job(arguments: &DownloadTrajsArgs, store: &Store) -> Result<Job, CliError> {
+fn job(arguments: &DownloadTrajsArgs, home: &Home) -> Result<Job, CliError> {
     let folder = |default: &str| arguments.output.clone().unwrap_or_else(|| PathBuf::from(default));
     let Some(text) = &arguments.run else {
-        let ids = find(arguments, store, None)?;
+        let ids = find(arguments, home, None)?;
         if ids.is_empty() {
             return Err(CliError::not_found("no trajectory passes the filters"));
         }
@@ -136,13 +139,13 @@ fn job(arguments: &DownloadTrajsArgs, store: &Store) -> Result<Job, CliError> {
         if arguments.filters() {
             return Err(CliError::usage("the address of one trajectory leaves nothing to filter"));
         }
-        let id = target::trajectory(store, text)?;
+        let id = target::trajectory(home, text)?;
         return Ok(Job { folder: folder(FOLDER), what: What::Trajectories(vec![id]) });
     }
-    let run = target::run(store, text)?;
+    let run = target::run(home, text)?;
     let mut selection = Selection::default();
     if arguments.filters() {
-        let ids = find(arguments, store, Some(run.clone()))?;
+        let ids = find(arguments, home, Some(run.clone()))?;
         if ids.is_empty() {
             return Err(CliError::not_found(format!("no trajectory of run {run} passes the filters")));
         }
@@ -154,7 +157,7 @@ fn job(arguments: &DownloadTrajsArgs, store: &Store) -> Result<Job, CliError> {
 /// The trajectories that pass the filters.
 fn find(
     arguments: &DownloadTrajsArgs,
-    store: &Store,
+    home: &Home,
     run: Option<RunId>,
 ) -> Result<Vec<TrajectoryId>, CliError> {
     let mut query = TrajectoryQuery {
@@ -169,7 +172,7 @@ fn find(
     let mut left = arguments.limit.unwrap_or(u64::MAX);
     loop {
         query.limit = Some(left.min(PAGE));
-        let page = store.trajectory_ids(&query)?;
+        let page = home.trajectory_ids(&query)?;
         left -= (page.items.len() as u64).min(left);
         found.extend(page.items);
         match page.next_cursor {

@@ -2,7 +2,6 @@
 
 use clap::{ArgGroup, Args};
 use ct_model::{RunEdit, RunHeader};
-use ct_store::Actor;
 
 use crate::commands::{Context, target};
 use crate::error::CliError;
@@ -45,9 +44,9 @@ pub(super) fn edit(arguments: EditArgs, context: &Context) -> Result<(), CliErro
     if let Some(tag) = arguments.add.iter().find(|tag| arguments.untag.contains(tag)) {
         return Err(CliError::usage(format!("tag {tag} is both to be added and to be removed")));
     }
-    let store = context.existing_store()?;
-    let run = target::run(&store, &arguments.run)?;
-    let before = store.run(&run)?.header;
+    let home = context.home_of(&arguments.run)?;
+    let run = target::run(&home, &arguments.run)?;
+    let before = home.run(&run)?.record.header;
     let edit = RunEdit {
         name: arguments.name,
         description: arguments.description.map(|text| Some(text).filter(|text| !text.is_empty())),
@@ -55,8 +54,8 @@ pub(super) fn edit(arguments: EditArgs, context: &Context) -> Result<(), CliErro
         remove_tags: arguments.untag,
         ..RunEdit::default()
     };
-    store.edit_run(&run, &edit, &Actor::local())?;
-    let after = store.run(&run)?.header;
+    home.edit_run(&run, &edit)?;
+    let after = home.run(&run)?.record.header;
     match arguments.format {
         Format::Table => {
             let changes = changes(&before, &after);

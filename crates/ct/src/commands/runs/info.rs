@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use clap::Args;
-use ct_model::{Outcome, RunRecord, TaskCounts, TrajectoryDocument};
+use ct_model::{LogRef, Outcome, OutcomeCounts, Revision, RunRecord, TaskCounts, TrajectoryDocument};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::commands::{Context, target};
 use crate::error::CliError;
+use crate::home::{Home, Run};
 use crate::output::{self, Align, Format, Printer, Table};
 
 const EXAMPLES: &str = "\
@@ -36,18 +37,25 @@ pub(crate) struct InfoArgs {
 
 /// Prints the run.
 pub(super) fn info(arguments: &InfoArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.existing_store()?;
-    let run = target::run_with_deleted(&store, &arguments.run)?;
-    let record = store.run(&run)?;
-    let address = target::log_url(&store, &record);
+    let home = context.home_of(&arguments.run)?;
+    let run = target::run_with_deleted(&home, &arguments.run)?;
+    let mut known = home.run(&run)?;
+    let address = home.log_url(&known.record);
     let mut sums = Sums::default();
-    store.documents(&run, &mut |document| {
-        sums.add(&document, record.header.policy.as_deref());
+    home.documents(&run, &mut |document| {
+        sums.add(&document, known.record.header.policy.as_deref());
         ControlFlow::Continue(())
     })?;
+    if !known.is_whole() {
+        known.record.counts = sums.counts;
+        context
+            .printer
+            .note("this server tells only the header of a run: status, hash and history are not known");
+    }
+    let address = address.as_deref();
     match arguments.format {
-        Format::Json => context.printer.data(&output::pretty(&document(&record, &address, &sums)?)?),
-        Format::Table => context.printer.data(&page(&context.printer, &record, &address, &sums)),
+        Format::Json => context.printer.data(&output::pretty(&document(&home, &known, address, &sums)?)?),
+        Format::Table => context.printer.data(&page(&context.printer, &known, address, &sums)),
     }
 }
 
@@ -55,6 +63,7 @@ pub(super) fn info(arguments: &InfoArgs, context: &Context) -> Result<(), CliErr
 #[derive(Debug, Default)]
 struct Sums {
     trajectories: u64,
+    counts: OutcomeCounts,
     tasks: BTreeMap<(Role, String), Group>,
     policies: BTreeMap<String, PolicyGroup>,
     environments: BTreeMap<String, u64>,
@@ -149,6 +158,9 @@ impl Sums {
         let errored = u64::from(document.error.is_some());
         let has_side = document.side_task.is_some();
         self.trajectories += 1;
+        self.counts.errored += errored;
+        count(&mut self.counts.main, true, main);
+        count(&mut self.counts.side, has_side || side != Outcome::Unscored, side);
         self.actions += document.number_of_actions;
         if let Some(id) = document.main_task.as_ref().and_then(|task| task.id.clone()) {
             self.tasks.entry((Role::Main, id)).or_default().add(main, errored);
@@ -275,7 +287,8 @@ impl Time {
 }
 
 /// The header, with further keys for what the header has no field for.
-fn document(record: &RunRecord, address: &str, sums: &Sums) -> Result<Value, CliError> {
+fn document(home: &Home, run: &Run, address: Option<&str>, sums: &Sums) -> Result<Value, CliError> {
+    let record = &run.record;
     let failed = |error: &serde_json::Error| CliError::internal("failed to write JSON").because(error);
     let header = serde_json::to_value(&record.header).map_err(|error| failed(&error))?;
     let mut document = match header {
@@ -292,6 +305,15 @@ fn document(record: &RunRecord, address: &str, sums: &Sums) -> Result<Value, Cli
             })
         })
         .collect();
+    let log_json = |log: &LogRef| {
+        let path = home.log_path(log);
+        json!({"hash": log.hash, "size_bytes": log.size_bytes, "format": log.format, "path": path})
+    };
+    let revision = |of: &Revision| {
+        let log = log_json(&of.log);
+        json!({"revision": of.revision, "log": log, "made_at": of.made_at, "replaced_at": of.replaced_at})
+    };
+    let revisions: Vec<Value> = record.revisions.iter().map(revision).collect();
     let more = json!({
         "schema_version": 1,
         "eval_log_url": address,
@@ -308,12 +330,12 @@ fn document(record: &RunRecord, address: &str, sums: &Sums) -> Result<Value, Cli
         "cost_incomplete": record.cost_incomplete,
         "cost_by_role": sums.roles,
         "timing": sums.time,
-        "log": record.log,
+        "log": run.log.as_ref().map(log_json),
         "eval_id": record.eval_id,
         "eval_created": record.eval_created,
         "source": record.source,
         "defects": record.defects,
-        "revisions": record.revisions,
+        "revisions": revisions,
         "deleted_at": record.deleted_at,
         "version": record.version,
     });
@@ -353,14 +375,15 @@ impl Page<'_> {
     }
 }
 
-fn page(printer: &Printer, record: &RunRecord, address: &str, sums: &Sums) -> String {
+fn page(printer: &Printer, run: &Run, address: Option<&str>, sums: &Sums) -> String {
+    let record = &run.record;
     let mut page = Page { printer, text: String::new() };
     header_section(&mut page, record);
     outcome_sections(&mut page, record, sums);
     score_sections(&mut page, record, sums);
     cost_sections(&mut page, record, sums);
     time_section(&mut page, sums);
-    log_section(&mut page, record, address);
+    log_section(&mut page, run, address);
     page.text
 }
 
@@ -604,14 +627,19 @@ fn time_section(page: &mut Page<'_>, sums: &Sums) {
     }
 }
 
-fn log_section(page: &mut Page<'_>, record: &RunRecord, address: &str) {
+fn log_section(page: &mut Page<'_>, run: &Run, address: Option<&str>) {
+    let record = &run.record;
     page.section("Log");
-    page.line("sha256", record.log.hash.as_str());
-    page.line("size", &format!("{} ({} bytes)", output::bytes(record.log.size_bytes), record.log.size_bytes));
+    if let Some(log) = &run.log {
+        page.line("sha256", log.hash.as_str());
+        page.line("size", &format!("{} ({} bytes)", output::bytes(log.size_bytes), log.size_bytes));
+    }
     if let Some(source) = &record.source {
         page.line("made of", source);
     }
-    page.line("address", address);
+    if let Some(address) = address {
+        page.line("address", address);
+    }
     if let Some(eval_id) = &record.eval_id {
         page.line("eval id", eval_id);
     }

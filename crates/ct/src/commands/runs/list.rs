@@ -4,13 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 use ct_model::{Cursor, Outcome, RunQuery, RunRow, RunSort, RunStatus, TaskCounts, Values};
-use ct_store::Store;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::filters::{self, Bound};
 use crate::commands::Context;
 use crate::error::CliError;
+use crate::home::Home;
 use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
 
 /// Runs shown without `--limit`.
@@ -159,14 +159,14 @@ enum SortField {
 pub(super) fn list(arguments: ListArgs, context: &Context) -> Result<(), CliError> {
     let format = arguments.format;
     let query = query(arguments, Timestamp::now());
-    let store = context.store_if_any()?;
+    let home = context.home_if_any()?;
     let printer = &context.printer;
-    let store = store.as_ref();
+    let home = home.as_ref();
     let shown = match format {
-        ListFormat::Table => print_table(printer, store, &query)?,
+        ListFormat::Table => print_table(printer, home, &query)?,
         ListFormat::Json | ListFormat::Ndjson | ListFormat::Csv => {
             let mut stdout = printer.stdout();
-            let shown = write_rows(&mut stdout, store, &query, format)?;
+            let shown = write_rows(&mut stdout, home, &query, format)?;
             stdout.flush().map_err(|error| CliError::stdout(&error))?;
             shown
         }
@@ -194,18 +194,18 @@ struct Shown {
 /// Goes through the runs that `query` asks for, some at a time, so that memory holds no more of them than that. The
 /// total is what the first look found.
 fn each_page(
-    store: Option<&Store>,
+    home: Option<&Home>,
     query: &RunQuery,
     rows_at_once: u64,
     mut f: impl FnMut(&[RunRow]) -> Result<(), CliError>,
 ) -> Result<Shown, CliError> {
     let mut shown = Shown { rows: 0, total_count: 0, next_cursor: None };
-    let Some(store) = store else { return Ok(shown) };
+    let Some(home) = home else { return Ok(shown) };
     let mut query = query.clone();
     let mut left = query.limit.unwrap_or(u64::MAX);
     loop {
         query.limit = Some(left.min(rows_at_once));
-        let page = store.runs(&query)?;
+        let page = home.runs(&query)?;
         if shown.rows == 0 {
             shown.total_count = page.total_count;
         }
@@ -224,7 +224,7 @@ fn each_page(
 /// Writes rows as they are read.
 fn write_rows(
     out: &mut impl Write,
-    store: Option<&Store>,
+    home: Option<&Home>,
     query: &RunQuery,
     format: ListFormat,
 ) -> Result<Shown, CliError> {
@@ -233,7 +233,7 @@ fn write_rows(
         ListFormat::Json => {
             let mut first = true;
             write("{\n  \"schema_version\": 1,\n  \"items\": [")?;
-            let shown = each_page(store, query, ROWS_AT_ONCE, |rows| {
+            let shown = each_page(home, query, ROWS_AT_ONCE, |rows| {
                 for row in rows {
                     write(if std::mem::take(&mut first) { "\n" } else { ",\n" })?;
                     // Line breaks stand only between members: inside of texts they are escaped.
@@ -254,9 +254,9 @@ fn write_rows(
         }
         ListFormat::Csv => {
             write(&Csv::new(CSV_HEADER).finish())?;
-            each_page(store, query, ROWS_AT_ONCE, |rows| write(&csv(rows)))
+            each_page(home, query, ROWS_AT_ONCE, |rows| write(&csv(rows)))
         }
-        ListFormat::Ndjson | ListFormat::Table => each_page(store, query, ROWS_AT_ONCE, |rows| {
+        ListFormat::Ndjson | ListFormat::Table => each_page(home, query, ROWS_AT_ONCE, |rows| {
             rows.iter().try_for_each(|row| write(&output::compact(&row_json(row))?))
         }),
     }
@@ -295,7 +295,7 @@ fn query(arguments: ListArgs, now: Timestamp) -> RunQuery {
     }
 }
 
-fn print_table(printer: &Printer, store: Option<&Store>, query: &RunQuery) -> Result<Shown, CliError> {
+fn print_table(printer: &Printer, home: Option<&Home>, query: &RunQuery) -> Result<Shown, CliError> {
     let mut lines = Vec::new();
     let now = Timestamp::now();
     let mut table = Table::new(
@@ -312,14 +312,14 @@ fn print_table(printer: &Printer, store: Option<&Store>, query: &RunQuery) -> Re
             ("AGE", Align::Right),
         ],
     );
-    let shown = each_page(store, query, ROWS_AT_ONCE, |rows| {
+    let shown = each_page(home, query, ROWS_AT_ONCE, |rows| {
         for row in rows {
             let name = match row.deleted_at {
                 Some(_) => format!("{} (deleted)", row.name),
                 None => row.name.clone(),
             };
             lines.push([
-                store.map_or_else(|| row.run_id.to_string(), |store| short_id(store, row)),
+                home.map_or_else(|| row.run_id.to_string(), |home| short_id(home, row)),
                 name,
                 row.policy.clone().unwrap_or_else(|| "-".to_owned()),
                 some_of(&row.main_tasks),
@@ -339,11 +339,14 @@ fn print_table(printer: &Printer, store: Option<&Store>, query: &RunQuery) -> Re
     Ok(shown)
 }
 
-/// The beginning of the id that finds this run and no other.
-fn short_id(store: &Store, row: &RunRow) -> String {
+/// The beginning of the id that finds this run and no other; the whole id where finding out is too much to ask for.
+fn short_id(home: &Home, row: &RunRow) -> String {
     let id = row.run_id.as_str();
+    if !home.resolves_quickly() {
+        return id.to_owned();
+    }
     for chars in (ID_CHARS..id.len()).step_by(4) {
-        if store.resolve_run_with_deleted(&id[..chars]).is_ok() {
+        if home.resolve_run(&id[..chars], true).is_ok() {
             return id[..chars].to_owned();
         }
     }
@@ -456,7 +459,7 @@ fn csv(rows: &[RunRow]) -> String {
 mod tests {
     use ct_model::RunId;
     use ct_model::{LogFormat, RunEdit};
-    use ct_store::{Actor, CommitMode, NewRun};
+    use ct_store::{Actor, CommitMode, NewRun, Store};
 
     use super::*;
 
@@ -491,10 +494,11 @@ mod tests {
             };
             ingest.commit(run, CommitMode::New).unwrap();
         }
+        let home = Home::Local(Box::new(store));
         let read = |limit, at_once| {
             let (mut names, mut most) = (Vec::new(), 0);
             let query = RunQuery { limit, ..RunQuery::default() };
-            let shown = each_page(Some(&store), &query, at_once, |rows| {
+            let shown = each_page(Some(&home), &query, at_once, |rows| {
                 most = most.max(rows.len());
                 names.extend(rows.iter().map(|row| row.name.clone()));
                 Ok(())

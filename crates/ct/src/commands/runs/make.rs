@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ct_log::write::Glob;
-use ct_store::Store;
 use serde_json::{Value, json};
 
+use super::remote_eval;
 use super::sources::{self, Source};
 use crate::commands::Context;
 use crate::error::{CliError, Kind};
+use crate::home::Home;
 use crate::output::{self, Align, Csv, ListFormat, Printer, Progress, Table};
 use crate::pipeline::{self, Made, MadeRun, MadeStatus, MakeOptions, OtherBytes};
 
@@ -33,7 +34,8 @@ added later, a resumed run) needs --replace or --as-new; on a terminal you are a
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MakeArgs {
-    /// Logs: files, folders, patterns, or - for a list of paths on standard input; without any, pick from ./logs
+    /// Logs: files, folders, patterns, http addresses, or - for a list of them on standard input; without any, pick
+    /// from ./logs
     #[arg(value_name = "LOG")]
     logs: Vec<PathBuf>,
     /// How to print what was made: table, json, ndjson or csv
@@ -169,13 +171,17 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
     let saves = arguments.output.save_path.is_some() || arguments.output.save_dir.is_some();
     let work = Work {
         printer,
-        store: if !saves || arguments.output.upload { Some(context.store()?) } else { None },
+        home: if !saves || arguments.output.upload { Some(context.home_to_make()?) } else { None },
         folders: folders(arguments.output.save_dir.as_deref(), &sources),
         save_path: arguments.output.save_path,
         overwrite: arguments.output.overwrite,
         can_ask: printer.can_ask() && !asks_stdin,
         options,
     };
+    if let Some(Home::Server(client)) = &work.home {
+        // A token that is no good is told now, and not after hours.
+        client.check_write_access()?;
+    }
     let total = sources.len();
     let mut outcomes = Vec::with_capacity(total);
     for (index, source) in sources.into_iter().enumerate() {
@@ -202,7 +208,7 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
 /// What to do with each log.
 struct Work<'a> {
     printer: &'a Printer,
-    store: Option<Store>,
+    home: Option<Home>,
     folders: Vec<Option<PathBuf>>,
     save_path: Option<PathBuf>,
     overwrite: bool,
@@ -239,9 +245,10 @@ impl Work<'_> {
     }
 
     fn steps(&self, outcome: &mut Outcome, index: usize, progress: &Progress) -> Result<(), CliError> {
-        let source = outcome.source.clone();
-        if let Some(store) = &self.store {
-            match self.make_run(store, &source, progress)? {
+        let fetched = remote_eval::fetched(&outcome.source, progress)?;
+        let source = fetched.as_ref().map_or_else(|| outcome.source.clone(), |log| log.path.clone());
+        if let Some(home) = &self.home {
+            match self.make_run(home, &source, progress)? {
                 Some(run) => {
                     outcome.status = match run.status {
                         MadeStatus::Created => Status::Created,
@@ -294,23 +301,21 @@ impl Work<'_> {
     }
 
     /// None: the user chose to leave it.
-    fn make_run(
-        &self,
-        store: &Store,
-        source: &Path,
-        progress: &Progress,
-    ) -> Result<Option<MadeRun>, CliError> {
-        let runs = match pipeline::make_run(store, source, &self.options, progress)? {
+    fn make_run(&self, home: &Home, source: &Path, progress: &Progress) -> Result<Option<MadeRun>, CliError> {
+        let runs = match make_in(home, source, &self.options, progress)? {
             Made::Run(run) => return Ok(Some(run)),
             Made::SameEval { runs } => runs,
         };
         progress.clear();
         let list = runs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let said = format!("the store has the same eval with other bytes: run {list}");
+        let local = home.client().is_none();
+        let place = if local { "store" } else { "server" };
+        let said = format!("the {place} has the same eval with other bytes: run {list}");
         if !self.can_ask {
-            return Err(CliError::conflict(said)
-                .hint("--replace keeps the run's id and lets this log take the place of its log")
-                .hint("--as-new makes a second run"));
+            let error = CliError::conflict(said);
+            let replace = "--replace keeps the run's id and lets this log take the place of its log";
+            let error = if local { error.hint(replace) } else { error };
+            return Err(error.hint("--as-new makes a second run"));
         }
         self.printer.prompt_line(&format!("{}: {said}", source.display()));
         let other_bytes = loop {
@@ -323,10 +328,17 @@ impl Work<'_> {
             }
         };
         let options = MakeOptions { other_bytes, ..self.options.clone() };
-        match pipeline::make_run(store, source, &options, progress)? {
+        match make_in(home, source, &options, progress)? {
             Made::Run(run) => Ok(Some(run)),
             Made::SameEval { .. } => Err(CliError::conflict(said)),
         }
+    }
+}
+
+fn make_in(home: &Home, source: &Path, options: &MakeOptions, progress: &Progress) -> Result<Made, CliError> {
+    match home {
+        Home::Local(store) => pipeline::make_run(store, source, options, progress),
+        Home::Server(client) => pipeline::upload_run(client, source, options, progress),
     }
 }
 

@@ -8,6 +8,9 @@ pub(crate) mod filters;
 mod info;
 mod list;
 mod make;
+mod pull;
+mod push;
+mod remote_eval;
 mod restore;
 mod sample;
 mod show;
@@ -40,6 +43,8 @@ pub(crate) enum RunsCommand {
     Delete(delete::DeleteArgs),
     Restore(restore::RestoreArgs),
     Show(show::ShowArgs),
+    Push(push::PushArgs),
+    Pull(pull::PullArgs),
 }
 
 /// Runs one of them.
@@ -55,5 +60,7 @@ pub(crate) fn run(command: RunsCommand, context: &Context) -> Result<(), CliErro
         RunsCommand::Delete(arguments) => delete::delete(&arguments, context),
         RunsCommand::Restore(arguments) => restore::restore(&arguments, context),
         RunsCommand::Show(arguments) => show::show(&arguments, context),
+        RunsCommand::Push(arguments) => push::push(&arguments, context),
+        RunsCommand::Pull(arguments) => pull::pull(&arguments, context),
     }
 }

@@ -2,8 +2,6 @@
 
 use clap::Args;
 
-use ct_store::Actor;
-
 use super::delete::each_run;
 use crate::commands::Context;
 use crate::error::CliError;
@@ -28,8 +26,8 @@ pub(crate) struct RestoreArgs {
 
 /// Restores the runs.
 pub(super) fn restore(arguments: &RestoreArgs, context: &Context) -> Result<(), CliError> {
-    each_run(&arguments.runs, arguments.format, context, |store, run| {
-        let changed = store.restore_run(run, &Actor::local())?;
+    each_run(&arguments.runs, arguments.format, context, |home, run| {
+        let changed = home.restore_run(run)?;
         let said = if changed { format!("restored run {run}") } else { format!("run {run} is not deleted") };
         Ok((changed, said))
     })

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ct_model::sampling::{self, Draw, Item, Manifest, Request, STRATA_DEFAULT, SamplingError, Sizes, Source};
 use ct_model::{DatasetChange, DatasetKind, DatasetName, Field, Filter, RunId, TrajectoryId};
-use ct_store::Store;
 use serde_json::json;
 
 use super::sources::RUN_FILE;
 use crate::commands::dataset::{Datasets, NewDataset, named};
 use crate::commands::{Context, target};
 use crate::error::CliError;
+use crate::home::Home;
 use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
 use crate::pipeline::{self, Selection, partial};
 
@@ -108,13 +108,13 @@ pub(super) fn sample(arguments: &SampleArgs, context: &Context) -> Result<(), Cl
         (fields, _) => fields.to_vec(),
     };
     let request = Request { sizes, stratify_by, group_by: arguments.group_by.clone(), seed };
-    let store = context.existing_store()?;
-    let run = target::run(&store, &arguments.run)?;
-    let population = population(&store, &run, &request, &arguments.filter)?;
+    let home = context.home_of(&arguments.run)?;
+    let run = target::run(&home, &arguments.run)?;
+    let population = population(&home, &run, &request, &arguments.filter)?;
     let draw = sampling::draw(&population.items, &request).map_err(|error| refused(&error, &run))?;
     let source = Source {
         run_id: run.clone(),
-        log_sha256: store.run(&run)?.log.hash.to_string(),
+        log_sha256: home.run(&run)?.log.map_or_else(String::new, |log| log.hash.to_string()),
         filters: arguments.filter.iter().map(ToString::to_string).collect(),
     };
     let manifest = Manifest::new(source, &request, &draw);
@@ -128,14 +128,14 @@ pub(super) fn sample(arguments: &SampleArgs, context: &Context) -> Result<(), Cl
             output::plural(draw.population.trajectories as u64, "trajectory", "trajectories"),
         ));
     }
-    let datasets = Datasets::new(&store);
+    let datasets = Datasets::new(&home);
     let planned = match &arguments.dataset {
         Some(name) => Some(plan_datasets(&datasets, name, &draw, &manifest)?),
         None => None,
     };
     let saved = match &arguments.save_dir {
         Some(folder) => clear(folder, &draw, &manifest, &population, arguments.overwrite, printer)
-            .and_then(|()| save(&store, &run, &draw, &manifest, folder, arguments.overwrite, printer)),
+            .and_then(|()| save(&home, &run, &draw, &manifest, folder, arguments.overwrite, printer)),
         None => Ok(()),
     };
     let published = match planned.filter(|_| saved.is_ok()) {
@@ -206,14 +206,14 @@ struct Population {
 }
 
 fn population(
-    store: &Store,
+    home: &Home,
     run: &RunId,
     request: &Request,
     filters: &[Filter],
 ) -> Result<Population, CliError> {
     let mut population = Population { items: Vec::new(), names: BTreeMap::new() };
     let mut failed = None;
-    store.documents(run, &mut |document| {
+    home.documents(run, &mut |document| {
         if !filters.iter().all(|filter| filter.matches(&document)) {
             return ControlFlow::Continue(());
         }
@@ -322,7 +322,7 @@ fn remove_part(part: &Path, population: &Population, printer: &Printer) -> Resul
 
 /// Writes a run folder for each part, and the manifest last: a folder with a manifest is whole.
 fn save(
-    store: &Store,
+    home: &Home,
     run: &RunId,
     draw: &Draw,
     manifest: &Manifest,
@@ -338,7 +338,7 @@ fn save(
         progress.prefix(format!("{}: ", part.name));
         let selection = Selection { trajectories: Some(part.ids.iter().cloned().collect::<BTreeSet<_>>()) };
         let report =
-            pipeline::download(store, run, &selection, &folder.join(&part.name), overwrite, &progress);
+            pipeline::download(home, run, &selection, &folder.join(&part.name), overwrite, &progress);
         progress.clear();
         let mut report = report?;
         if let Some(error) = report.stopped.take() {

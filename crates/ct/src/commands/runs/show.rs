@@ -37,21 +37,21 @@ pub(crate) struct ShowArgs {
 
 /// Prints the transcript.
 pub(super) fn show(arguments: &ShowArgs, context: &Context) -> Result<(), CliError> {
-    let store = context.existing_store()?;
+    let home = context.home_of(&arguments.trajectory)?;
     let printer = &context.printer;
-    let id = target::trajectory(&store, &arguments.trajectory)?;
-    let document = store.document(&id)?;
+    let id = target::trajectory(&home, &arguments.trajectory)?;
+    let document = home.document(&id)?;
+    let log = pipeline::log_of(&home, &document)?;
     if arguments.format == Format::Json {
-        return raw(printer, pipeline::read_sample(&store, &document)?, &id);
+        return raw(printer, log.read(&document)?, &id);
     }
     let style = if arguments.markdown { Style::Markdown } else { Style::Plain { color: printer.color() } };
     let facts = facts(&document, &id);
     // Two passes: scores and attachments come behind the messages that they belong before.
-    let outline = transcript::Outline::read(pipeline::read_sample(&store, &document)?)
-        .map_err(|error| unreadable(&id, &error))?;
+    let outline = transcript::Outline::read(log.read(&document)?).map_err(|error| unreadable(&id, &error))?;
     let mut stdout = printer.stdout();
-    let sample = pipeline::read_sample(&store, &document)?;
-    let written = transcript::write(sample, &outline, &document.name, &facts, style, &mut stdout);
+    let written =
+        transcript::write(log.read(&document)?, &outline, &document.name, &facts, style, &mut stdout);
     match written {
         Ok(()) => {}
         Err(transcript::Trouble::Output(error)) => return Err(CliError::stdout(&error)),

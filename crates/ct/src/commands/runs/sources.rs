@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 
+use crate::commands::target;
 use crate::error::CliError;
 use crate::output::{self, Printer};
 
@@ -24,7 +25,7 @@ const HEAD_BYTES: u64 = 4096;
 /// One log to make a run of, or a word that led to none.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// A log file, or a folder of trajectory files.
+    /// A log file, a folder of trajectory files, or the http address of a log.
     pub(super) path: PathBuf,
     /// Why there is nothing to read.
     pub(super) trouble: Option<CliError>,
@@ -75,6 +76,12 @@ struct Found {
 
 impl Found {
     fn add_word(&mut self, word: &Path, printer: &Printer) {
+        if word.to_str().is_some_and(target::is_address) {
+            if self.seen.insert(word.to_owned()) {
+                self.sources.push(Source { path: word.to_owned(), trouble: None });
+            }
+            return;
+        }
         match fs::metadata(word) {
             Ok(metadata) if metadata.is_dir() => self.add_folder(word, printer),
             Ok(metadata) if metadata.is_file() => self.add_file(word),

@@ -1,0 +1,294 @@
+//! A log becomes a run on a server: it is hashed and converted here, uploaded, and registered with its documents.
+//!
+//! Documents wait in a temporary file, one a line, until the log is stored; memory is that of one batch.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, Write as _};
+use std::path::Path;
+
+use ct_client::{Client, ClientError, LogFile, Register, StoredObject};
+use ct_model::convert::{HeaderFacts, TrajectoryIds, run_id_of};
+use ct_model::{
+    LogFormat, LogHash, ObjectKey, PriceTable, RunEdit, RunHeader, RunId, TrajectoryDocument, TrajectoryId,
+    sample_url,
+};
+
+use super::input::{self, Input};
+use super::make::{Conversion, edit, header_of};
+use super::{Made, MadeRun, MadeStatus, MakeOptions, OtherBytes, folder};
+use crate::error::CliError;
+use crate::home::{Home, Run};
+use crate::output::Progress;
+
+/// Makes a run of a log file, or of a folder that holds the trajectory files of a run.
+pub(crate) fn upload_run(
+    client: &Client,
+    source: &Path,
+    options: &MakeOptions,
+    progress: &Progress,
+) -> Result<Made, CliError> {
+    let input = Input::open(source, options, progress)?;
+    let prices = input::prices(options.prices.as_deref())?;
+    let hash = folder::hash_file(&input.path, progress)?;
+    let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
+    if let Some(known) = known_run(client, &run_id)? {
+        return already_there(client, &run_id, &known, &input);
+    }
+    let log = input::open(&input.path)?;
+    let header = log.header().map_err(|e| CliError::log(source, &e))?;
+    let facts = HeaderFacts::from_value(&header.value);
+    let work = Work { client, source, input: &input, hash: &hash, run_id: &run_id, facts: &facts };
+    for own_ids in [false, true] {
+        if let Some(made) = work.attempt(&log, prices.as_ref(), own_ids, progress)? {
+            return Ok(made);
+        }
+    }
+    Err(CliError::internal("ids of a run of its own are taken"))
+}
+
+struct Work<'a> {
+    client: &'a Client,
+    source: &'a Path,
+    input: &'a Input,
+    hash: &'a LogHash,
+    run_id: &'a RunId,
+    facts: &'a HeaderFacts,
+}
+
+impl Work<'_> {
+    /// `None`: another run has trajectories of these ids, and a run of its own is right.
+    fn attempt(
+        &self,
+        log: &ct_log::Log,
+        prices: Option<&PriceTable>,
+        own_ids: bool,
+        progress: &Progress,
+    ) -> Result<Option<Made>, CliError> {
+        let options = &self.input.options;
+        let mut ids = if own_ids {
+            TrajectoryIds::of_second_run(self.hash.as_str())
+        } else {
+            TrajectoryIds::new(self.facts, self.hash.as_str())
+        };
+        let conversion = Conversion {
+            source: self.source,
+            read: &self.input.path,
+            log,
+            facts: self.facts,
+            prices,
+            run_id: self.run_id,
+        };
+        let mut spool = Spool::new()?;
+        let (registration, defects) =
+            conversion.run(&mut ids, &self.input.defects, progress, &mut |document| spool.push(document))?;
+        // Found out before the log is on its way, which may take hours.
+        if let Some(held_by) = self.taken(&spool)? {
+            let other_eval = match self.client.record(&held_by)? {
+                Some(record) => record.eval_id != self.facts.eval_id,
+                None => false,
+            };
+            match options.other_bytes {
+                _ if own_ids => {}
+                OtherBytes::AsNew => return Ok(None),
+                _ if other_eval => return Ok(None),
+                OtherBytes::Refuse => return Ok(Some(Made::SameEval { runs: vec![held_by] })),
+                OtherBytes::Replace => {
+                    return Err(CliError::usage(format!(
+                        "a server keeps the log of a run for good, so run {held_by} cannot get another"
+                    ))
+                    .hint("--as-new makes a second run")
+                    .hint(format!("delete the first one with: ct runs delete {held_by}")));
+                }
+            }
+        }
+        let mut header = header_of(self.facts, options);
+        registration.apply(&mut header);
+        let send = ToSend {
+            run_id: self.run_id,
+            path: &self.input.path,
+            format: self.input.format,
+            hash: self.hash,
+            header,
+        };
+        send.send(self.client, spool, progress)?;
+        Ok(Some(Made::Run(MadeRun {
+            status: MadeStatus::Created,
+            run_id: self.run_id.clone(),
+            name: options.run_name.clone().unwrap_or_else(|| send.header.name.clone()),
+            trajectories: registration.trajectory_count(),
+            defects,
+        })))
+    }
+
+    /// Another run that holds the first or the last of the trajectories.
+    fn taken(&self, spool: &Spool) -> Result<Option<RunId>, CliError> {
+        for id in spool.first.iter().chain(&spool.last) {
+            match self.client.document(id) {
+                Ok(document) if document.run_id.as_ref() == Some(self.run_id) => {}
+                Ok(document) => return Ok(document.run_id),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The run that a server has under this id, also a deleted one.
+pub(crate) fn known_run(client: &Client, run: &RunId) -> Result<Option<Run>, CliError> {
+    let found = Home::Server(client.clone()).run(run);
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == crate::error::Kind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same bytes are the same run; a deleted one comes back. What the user says about it is taken in.
+fn already_there(client: &Client, run: &RunId, known: &Run, input: &Input) -> Result<Made, CliError> {
+    let options = &input.options;
+    let mut defects = input.defects.clone();
+    let deleted = known.record.deleted_at.is_some();
+    if deleted {
+        client.restore_run(run)?;
+    }
+    let mut edit = edit(options);
+    if edit.task_set.take().is_some() {
+        defects.push("the run was there already: a server does not change the task set of a run".to_owned());
+    }
+    let edited = edit != RunEdit::default();
+    let mut name = known.record.header.name.clone();
+    if edited {
+        name = client.edit_run(run, &edit)?.name;
+    }
+    if options.prices.is_some() {
+        defects
+            .push("the run was there already: its costs stay as they are, --prices was not used".to_owned());
+    }
+    Ok(Made::Run(MadeRun {
+        status: match (deleted, edited) {
+            (true, _) => MadeStatus::Restored,
+            (_, true) => MadeStatus::Edited,
+            _ => MadeStatus::Unchanged,
+        },
+        run_id: run.clone(),
+        name,
+        trajectories: known.record.header.trajectory_count.unwrap_or_default(),
+        defects,
+    }))
+}
+
+/// Documents that wait for their log, one a line.
+pub(crate) struct Spool {
+    file: BufWriter<File>,
+    count: u64,
+    first: Option<TrajectoryId>,
+    last: Option<TrajectoryId>,
+}
+
+impl Spool {
+    pub(crate) fn new() -> Result<Self, CliError> {
+        let file = tempfile::tempfile()
+            .map_err(|e| CliError::io("make a temporary file in", &std::env::temp_dir(), &e))?;
+        Ok(Self { file: BufWriter::new(file), count: 0, first: None, last: None })
+    }
+
+    /// Adds a document. Where its log lies is said when it is sent.
+    pub(crate) fn push(&mut self, document: &TrajectoryDocument) -> Result<(), CliError> {
+        let mut document = document.clone();
+        document.eval_log_url = None;
+        let line = serde_json::to_string(&document).map_err(|e| CliError::internal(e.to_string()))?;
+        // The id stands before the document, so that its address can be made without reading the document.
+        let id =
+            serde_json::to_string(&document.eval_sample_id).map_err(|e| CliError::internal(e.to_string()))?;
+        writeln!(self.file, "{id}\t{line}").map_err(|e| spool_error(&e))?;
+        self.count += 1;
+        let id = document.trajectory_id;
+        if self.first.is_none() {
+            self.first = id;
+        } else {
+            self.last = id;
+        }
+        Ok(())
+    }
+
+    /// The documents as they are sent, for a log at this address.
+    fn lines(self, log_url: &str) -> Result<impl io::BufRead, CliError> {
+        let mut file = self.file.into_inner().map_err(|e| spool_error(e.error()))?;
+        file.rewind().map_err(|e| spool_error(&e))?;
+        Ok(BufReader::new(Lines {
+            file: BufReader::new(file),
+            log_url: log_url.to_owned(),
+            line: Vec::new(),
+            at: 0,
+        }))
+    }
+}
+
+fn spool_error(error: &io::Error) -> CliError {
+    CliError::io("use a temporary file in", &std::env::temp_dir(), error)
+}
+
+/// Puts the address of its sample into each document.
+struct Lines {
+    file: BufReader<File>,
+    log_url: String,
+    line: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Lines {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.line.len() {
+            let mut raw = String::new();
+            if self.file.read_line(&mut raw)? == 0 {
+                return Ok(0);
+            }
+            let (id, document) = raw.split_once('\t').unwrap_or(("", &raw));
+            let id: String = serde_json::from_str(id)?;
+            let url = serde_json::to_string(&sample_url(&self.log_url, &id))?;
+            let document = document.strip_prefix('{').unwrap_or(document);
+            self.line = format!("{{\"eval_log_url\":{url},{document}").into_bytes();
+            self.at = 0;
+        }
+        let n = buffer.len().min(self.line.len() - self.at);
+        buffer[..n].copy_from_slice(&self.line[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+/// A run to be sent.
+pub(crate) struct ToSend<'a> {
+    pub(crate) run_id: &'a RunId,
+    pub(crate) path: &'a Path,
+    pub(crate) format: LogFormat,
+    pub(crate) hash: &'a LogHash,
+    pub(crate) header: RunHeader,
+}
+
+impl ToSend<'_> {
+    /// Uploads the log, then registers the run.
+    pub(crate) fn send(&self, client: &Client, spool: Spool, progress: &Progress) -> Result<(), CliError> {
+        let size_bytes = self.path.metadata().map_err(|e| CliError::io("read", self.path, &e))?.len();
+        let key = ObjectKey::new(self.run_id.clone(), self.format).to_string();
+        progress.bytes("uploading", size_bytes);
+        let file = LogFile { path: self.path, filename: &key, size_bytes, hash: self.hash };
+        let stored: StoredObject = client.upload_log(&file, &|so_far| progress.set(so_far))?;
+        let log_url = format!("s3://{}/{}", stored.bucket, stored.key);
+        let mut header = self.header.clone();
+        header.run_id = Some(self.run_id.clone());
+        header.eval_log_url = Some(log_url.clone());
+        // Who and when are the server's to say.
+        (header.created_at, header.created_by) = (None, None);
+        progress.items("registering", spool.count);
+        let register = Register { run: &header, log: (&stored.key, size_bytes) };
+        match client.register(spool.lines(&log_url)?, &register, &|n| progress.advance(n)) {
+            Err(error @ ClientError::Conflict { .. }) => {
+                let taken = CliError::from(error);
+                Err(taken.hint("--as-new makes a run whose trajectories have ids of their own"))
+            }
+            other => Ok(other?),
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! The program against servers that it is itself.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::http::{Answer, Http, forward};
+use crate::logs::{Numbers, big_log, files, sound_runs};
+use crate::server::{Served, user_with_token};
+use crate::support::Home;
+
+/// That of [`user_with_token`].
+const PASSWORD: &str = "correct horse battery";
+
+/// A server, with a home of its own and one user.
+struct Server {
+    served: Served,
+    home: Home,
+    token: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        let home = Home::new();
+        let token = user_with_token(&home, "ana", "admin");
+        Self { served: Served::start(&home, &["--private"]), home, token }
+    }
+
+    fn url(&self) -> &str {
+        &self.served.url
+    }
+}
+
+fn login(home: &Home, url: &str) {
+    let said =
+        home.ct_with_input(&["login", "--url", url, "--username", "ana", "--password-stdin"], PASSWORD);
+    assert!(said.starts_with("exit code: 0"), "{said}");
+}
+
+fn two_logs(home: &Home) {
+    home.log("control-tower/ct-11.eval", "ct-11.eval");
+    home.log("control-tower/ct-12.eval", "ct-12.eval");
+}
+
+/// The same text for both homes: addresses of logs and times of making are theirs.
+fn neutral(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let line = match line.find("file://").or_else(|| line.find("s3://")) {
+            Some(at) => format!("{}[ADDRESS]", &line[..at]),
+            None => line.to_owned(),
+        };
+        let own = [
+            "created_at",
+            "created_by",
+            "\"version\"",
+            "  made  ",
+            "  made by  ",
+            "  made of  ",
+            "\"source\"",
+            "\"eval_log_url\"",
+            "/logs/",
+            "\"path\": null",
+        ];
+        if !own.iter().any(|word| line.contains(word)) {
+            lines.push(without_times(&line));
+        }
+    }
+    lines.join("\n")
+}
+
+/// Points in time with a fraction of a second are those of making, the others come from the logs.
+fn without_times(line: &str) -> String {
+    let is_time =
+        |word: &str| word.ends_with('Z') && word.contains("T") && word.contains('.') && word.len() > 20;
+    let cut = |c: char| c == ',' || c == '"' || c == ' ';
+    line.split_inclusive(cut)
+        .map(|piece| if is_time(piece.trim_end_matches(cut)) { "[TIME]," } else { piece })
+        .collect()
+}
+
+#[test]
+fn commands_say_the_same_in_each_home() {
+    let server = Server::start();
+    let (local, remote) = (Home::new(), Home::new());
+    login(&remote, server.url());
+    let attack = "6dc57307392ef13ff7295bf3fee9d3d3";
+    two_logs(&local);
+    two_logs(&remote);
+    let script: &[&[&str]] = &[
+        &["runs", "list", "--format", "json"],
+        &["runs", "make", "ct-11.eval"],
+        &["runs", "make", "ct-12.eval", "--format", "json"],
+        &["runs", "make", "ct-11.eval", "--tag", "again", "--run-name", "named"],
+        &["runs", "make", "ct-12.eval"],
+        &["runs", "list", "--format", "csv", "--sort", "name", "--env", "slack_clone"],
+        &["runs", "list", "--tag", "again", "--format", "ndjson"],
+        &["runs", "info", "6dc57307"],
+        &["runs", "info", attack, "--format", "json"],
+        &["runs", "sample", attack, "2", "_", "--seed", "7", "--stratified", "--format", "json"],
+        &["runs", "sample", attack, "2", "--seed", "7", "--save-dir", "parts"],
+        &["runs", "edit", attack, "--untag", "again", "--description", "d", "--format", "json"],
+        &["runs", "download-trajs", attack, "-o", "all"],
+        &["runs", "download-trajs", attack, "-o", "all", "--format", "json"],
+        &["runs", "download-trajs", "-e", "slack_clone", "-t", "add_reactions", "-n", "3", "-o", "found"],
+        &["runs", "download-eval", attack],
+        &["runs", "download-eval", attack, "--format", "json"],
+        &["runs", "show", "92203bdd"],
+        &["runs", "show", "92203bdd0201b0b531bbbbdaa46bc176", "--format", "json"],
+        &["runs", "show", "92203bdd", "--markdown"],
+        &["runs", "delete", attack, "--format", "json"],
+        &["runs", "delete", attack],
+        &["runs", "list", "--format", "ndjson"],
+        &["runs", "info", attack],
+        &["runs", "restore", attack, "--format", "json"],
+        &["runs", "make", "ct-11.eval"],
+        &["dataset", "create", "d", "92203bdd"],
+        &["dataset", "show", "d", "--ids"],
+    ];
+    for arguments in script {
+        let run = |home: &Home| {
+            let mut command = home.command(arguments);
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+            neutral(&String::from_utf8(output.stdout).unwrap())
+        };
+        assert_eq!(run(&remote), run(&local), "{arguments:?}");
+    }
+    assert_eq!(files(&remote.path("found")).len(), 3);
+    let eval = format!("{attack}.eval");
+    assert!(std::fs::read(remote.path(&eval)).unwrap() == std::fs::read(local.path("ct-11.eval")).unwrap());
+    assert!(!remote.path("../share").exists(), "a server needs no data folder here");
+    // What is not there has one exit code in each home.
+    for arguments in
+        [&["runs", "info", "ffff"][..], &["runs", "show", "ffff"], &["runs", "list", "--cursor", "x"]]
+    {
+        let code = |home: &Home| home.command(arguments).output().unwrap().status.code();
+        assert_eq!(code(&remote), code(&local), "{arguments:?}");
+    }
+}
+
+#[test]
+fn runs_move_between_homes_with_their_edits() {
+    let (one, two) = (Server::start(), Server::start());
+    let home = Home::with_runs();
+    login(&home, one.url());
+    login(&home, two.url());
+    let token_two = two.token.clone();
+    let attack = "6dc57307392ef13ff7295bf3fee9d3d3";
+    let status = |arguments: &[&str]| home.json(arguments)["items"][0]["status"].as_str().unwrap().to_owned();
+    let name = |server: &str| home.json(&["--server", server, "runs", "info", attack, "--format", "json"]);
+    // The last login is home.
+    assert_eq!(home.json(&["status", "--format", "json"])["server"]["url"], two.url());
+    assert_eq!(status(&["runs", "push", "6dc57307", "--format", "json"]), "created");
+    assert_eq!(status(&["runs", "push", attack, "--format", "json"]), "unchanged");
+    home.stdout(&["--local", "runs", "edit", attack, "--name", "mine", "--tag", "t"]);
+    assert_eq!(status(&["runs", "push", attack, "--format", "json"]), "edited");
+    assert_eq!(name(two.url())["name"], "mine");
+    // From server to server, by address.
+    let address = format!("{}/runs/{attack}", two.url());
+    assert_eq!(status(&["runs", "push", &address, "--to", one.url(), "--format", "json"]), "created");
+    let (a, b) = (name(one.url()), name(two.url()));
+    for field in
+        ["name", "tags", "trajectory_count", "metrics", "cost_by_model", "log", "outcomes", "eval_id"]
+    {
+        assert_eq!(a[field], b[field], "{field}");
+    }
+    // And back, into another data folder.
+    let other = Home::new();
+    login(&other, one.url());
+    let pulled = other.json(&["runs", "pull", attack, "--format", "json"]);
+    assert_eq!(pulled["items"][0]["status"], "created");
+    assert_eq!(other.json(&["runs", "pull", attack, "--format", "json"])["items"][0]["status"], "unchanged");
+    other.stdout(&["runs", "edit", attack, "--name", "changed there", "--description", "d"]);
+    assert_eq!(other.json(&["runs", "pull", attack, "--format", "json"])["items"][0]["status"], "edited");
+    let here = other.json(&["--local", "runs", "info", attack, "--format", "json"]);
+    assert_eq!(
+        (&here["name"], &here["tags"], &here["log"]["hash"]),
+        (&"changed there".into(), &a["tags"], &a["log"]["hash"])
+    );
+    let sound = other.json(&["--local", "store", "check", "--format", "json"]);
+    assert_eq!((&sound["sound"], &sound["trajectories"]), (&true.into(), &6.into()));
+    let stored: Vec<_> = sound_runs(&other).into_iter().map(|run| run.0).collect();
+    assert_eq!(stored, [attack]);
+    // One that fails does not stop the others.
+    let output = home.command(&["runs", "push", "ffff", "15129ed7", "--format", "json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let items: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&items["items"][0]["status"], &items["items"][1]["status"]),
+        (&"failed".into(), &"created".into())
+    );
+    // Signing out of one leaves the other, and the token is worthless.
+    home.stdout(&["logout", "--url", two.url()]);
+    assert_eq!(
+        home.command(&["--server", two.url(), "runs", "list"]).output().unwrap().status.code(),
+        Some(6)
+    );
+    assert!(home.command(&["--server", one.url(), "runs", "list"]).output().unwrap().status.success());
+    // A token of the environment counts for its own server.
+    let mut command = home.command(&["runs", "list", "--format", "ndjson"]);
+    command.env("CONTROL_TOWER_API_BASE_URL", two.url()).env("CONTROL_TOWER_API_TOKEN", &token_two);
+    assert!(command.output().unwrap().status.success());
+}
+
+#[test]
+fn a_bad_token_is_told_before_the_work() {
+    let server = Server::start();
+    let home = Home::new();
+    two_logs(&home);
+    let reading = server.home.stdout(&["--local", "tokens", "create", "ana", "--scope", "read"]);
+    for (token, hint) in [("nonsense", "ct login"), (reading.trim(), "ct status")] {
+        let mut command = home.command(&["runs", "make", "ct-11.eval", "--format", "json"]);
+        command.env("CONTROL_TOWER_API_BASE_URL", server.url()).env("CONTROL_TOWER_API_TOKEN", token);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(6));
+        let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+        assert_eq!(error["error"]["kind"], "auth");
+        assert!(error["error"]["hints"].to_string().contains(hint), "{error}");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("nonsense"), "the token is printed");
+    }
+}
+
+#[test]
+fn nobody_is_asked_without_a_terminal() {
+    let home = Home::new();
+    for arguments in [
+        &["login"][..],
+        &["login", "--url", "http://127.0.0.1:1"],
+        &["login", "--url", "http://127.0.0.1:1", "--username", "ana"],
+        &["login", "--url", "http://127.0.0.1:1", "--username", "ana", "--password-stdin"],
+        &["login", "--url", "http://127.0.0.1:1", "--token-stdin"],
+    ] {
+        assert_eq!(home.command(arguments).output().unwrap().status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+/// The text that a server was shown as a token, of each request.
+fn tokens_seen(server: &Http) -> Vec<(String, Option<String>)> {
+    let asked = server.asked();
+    asked.iter().map(|r| (r.path().to_owned(), r.headers.get("authorization").cloned())).collect()
+}
+
+#[test]
+fn a_token_goes_to_its_own_server_alone() {
+    let elsewhere = Http::start(|_| Answer::new(200, "stolen"));
+    let target = format!("{}/log.eval", elsewhere.url);
+    let moved = target.clone();
+    // A server that sends everything on to another one.
+    let server = Http::start(move |request| match request.path() {
+        "/api/health" => {
+            Answer::json(200, &serde_json::json!({"status": "ok", "server": "ct", "version": "x"}))
+        }
+        _ => Answer::new(302, "").header("location", &moved),
+    });
+    let home = Home::new();
+    let run = |arguments: &[&str], url: &str| {
+        let mut command = home.command(arguments);
+        command.env("CONTROL_TOWER_API_BASE_URL", url).env("CONTROL_TOWER_API_TOKEN", "secret-token");
+        command.output().unwrap()
+    };
+    for arguments in [
+        &["runs", "list"][..],
+        &["runs", "info", "abc"],
+        &["runs", "delete", "abc"],
+        &["runs", "make", "x.eval"],
+    ] {
+        let output = run(arguments, &server.url);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("secret-token"));
+    }
+    assert!(tokens_seen(&server).iter().any(|(_, token)| token.as_deref() == Some("Bearer secret-token")));
+    // Health is asked without.
+    assert!(tokens_seen(&server).iter().all(|(path, token)| path != "/api/health" || token.is_none()));
+    // Neither a redirect nor an address on the command line takes it along.
+    assert!(elsewhere.asked().is_empty());
+    run(&["runs", "download-eval", &target], &server.url);
+    run(&["runs", "info", &format!("{}/runs/abc", elsewhere.url)], &server.url);
+    run(&["--server", &elsewhere.url, "runs", "list"], &server.url);
+    assert!(elsewhere.asked().len() >= 3);
+    assert!(
+        tokens_seen(&elsewhere).iter().all(|(_, token)| token.is_none()),
+        "{:?}",
+        tokens_seen(&elsewhere)
+    );
+    // A `.env` file names a server: a token of the environment does not go there.
+    home.file(".env", format!("CONTROL_TOWER_API_BASE_URL={}\n", elsewhere.url));
+    let mut command = home.command(&["runs", "list"]);
+    command.env("CONTROL_TOWER_API_TOKEN", "secret-token");
+    assert!(!command.output().unwrap().status.success());
+    assert!(tokens_seen(&elsewhere).iter().all(|(_, token)| token.is_none()));
+    // Both from the file do.
+    home.file(
+        ".env",
+        format!("CONTROL_TOWER_API_BASE_URL={}\nCONTROL_TOWER_API_TOKEN=of-the-file\n", server.url),
+    );
+    home.ct(&["runs", "list"]);
+    assert!(tokens_seen(&server).iter().any(|(_, token)| token.as_deref() == Some("Bearer of-the-file")));
+}
+
+/// A proxy that is in the way.
+struct Proxy {
+    http: Http,
+    mood: Arc<Mutex<Mood>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Mood {
+    /// Larger bodies are refused.
+    body_bytes_max: Option<usize>,
+    /// Every so many answers is cut in its middle.
+    cut_every: Option<usize>,
+    /// Every so many requests is answered with 503.
+    busy_every: Option<usize>,
+    /// Answers do not say how long they are.
+    without_length: bool,
+    delay: Duration,
+}
+
+impl Proxy {
+    fn before(upstream: &str, mood: Mood) -> Self {
+        let upstream = upstream.to_owned();
+        let mood = Arc::new(Mutex::new(mood));
+        let (now, count) = (Arc::clone(&mood), AtomicUsize::new(0));
+        let http = Http::start(move |request| {
+            let mood = *now.lock().unwrap();
+            let number = count.fetch_add(1, Ordering::Relaxed) + 1;
+            std::thread::sleep(mood.delay);
+            if mood.body_bytes_max.is_some_and(|max| request.body.len() > max) {
+                return Answer::new(413, "too large");
+            }
+            if mood.busy_every.is_some_and(|every| number % every == 0) {
+                return Answer::new(503, "").header("retry-after", "0");
+            }
+            let mut answer = forward(request, &upstream).unwrap_or_else(|_| Answer::new(502, ""));
+            // Signed addresses lead past the proxy: bring them back.
+            answer.with_length = !mood.without_length;
+            if mood.cut_every.is_some_and(|every| number % every == 0) && answer.body.len() > 1 {
+                answer.with_length = true;
+                answer.cut_after = Some(answer.body.len() / 2);
+            }
+            answer
+        });
+        Self { http, mood }
+    }
+}
+
+const SAMPLES: usize = 12;
+const SAMPLE_BYTES: usize = 400_000;
+
+#[test]
+fn proxies_that_are_in_the_way_are_lived_with() {
+    let server = Server::start();
+    let token = server.token.clone();
+    let moods = [
+        Mood { body_bytes_max: Some(1_000_000), ..Mood::default() },
+        Mood { without_length: true, delay: Duration::from_millis(5), ..Mood::default() },
+        Mood { cut_every: Some(4), ..Mood::default() },
+        Mood { busy_every: Some(3), body_bytes_max: Some(1_000_000), ..Mood::default() },
+    ];
+    for (number, mood) in (0..).zip(moods) {
+        let proxy = Proxy::before(server.url(), mood);
+        let home = Home::new();
+        let log = home.path("a.eval");
+        big_log(&log, 100 + number, SAMPLES, SAMPLE_BYTES);
+        let run = |arguments: &[&str]| {
+            let mut command = home.command(arguments);
+            command.env("CONTROL_TOWER_API_BASE_URL", &proxy.http.url).env("CONTROL_TOWER_API_TOKEN", &token);
+            let output = command.output().unwrap();
+            assert!(
+                output.status.success(),
+                "{mood:?} {arguments:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            output.stdout
+        };
+        let made: Value =
+            serde_json::from_slice(&run(&["runs", "make", "a.eval", "--format", "json"])).unwrap();
+        assert_eq!(made["items"][0]["status"], "created", "{mood:?}");
+        let id = made["items"][0]["run_id"].as_str().unwrap();
+        run(&["runs", "download-eval", id, "-o", "back.eval"]);
+        assert!(std::fs::read(home.path("back.eval")).unwrap() == std::fs::read(&log).unwrap(), "{mood:?}");
+        run(&["runs", "download-trajs", id, "-o", "all"]);
+        assert_eq!(files(&home.path("all")).len(), SAMPLES + 1, "{mood:?}");
+    }
+    let sound = server.home.json(&["--local", "store", "check", "--format", "json"]);
+    assert_eq!((&sound["sound"], &sound["runs"]), (&true.into(), &4.into()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_upload_goes_on_where_it_was() {
+    let server = Server::start();
+    let token = server.token.clone();
+    // Slow enough to be killed on the way, with parts small enough that some arrive.
+    let mood = Mood { delay: Duration::from_millis(15), body_bytes_max: Some(200_000), ..Mood::default() };
+    let proxy = Proxy::before(server.url(), mood);
+    let home = Home::new();
+    let log = home.path("a.eval");
+    big_log(&log, 7, SAMPLES, SAMPLE_BYTES);
+    let command = || {
+        let mut command: Command = home.command(&["runs", "make", "a.eval", "--format", "json"]);
+        command.env("CONTROL_TOWER_API_BASE_URL", &proxy.http.url).env("CONTROL_TOWER_API_TOKEN", &token);
+        command
+    };
+    let parts = |from: usize| {
+        let asked = proxy.http.asked();
+        let sent = asked[from..].iter().filter(|r| r.path().contains("/parts/") && r.body.len() <= 200_000);
+        sent.map(|r| r.body.len() as u64).sum::<u64>()
+    };
+    let size = std::fs::metadata(&log).unwrap().len();
+    let mut numbers = Numbers::new(3);
+    let mut sent_before_kill = 0;
+    let mut seen = 0;
+    for _ in 0..3 {
+        let mut child = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Killed once some more parts are through.
+        let wanted = size / 8 + numbers.next() % (size / 8);
+        while parts(seen) < wanted && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        sent_before_kill += parts(seen);
+        seen = proxy.http.asked().len();
+        // Nothing half done is ever seen.
+        let list = server.home.json(&["--local", "runs", "list", "--format", "json"]);
+        assert_eq!(list["items"], serde_json::json!([]));
+    }
+    *proxy.mood.lock().unwrap() = Mood { delay: Duration::ZERO, ..mood };
+    let output = command().output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let last = parts(seen);
+    assert!(sent_before_kill > size / 4, "it was never killed on the way");
+    assert!(last < size, "{last} of {size} bytes were sent again after {sent_before_kill} had arrived");
+    assert_stored(&server.home, &log);
+}
+
+#[cfg(unix)]
+fn assert_stored(home: &Home, log: &Path) {
+    let sound = home.json(&["--local", "store", "check", "--format", "json"]);
+    assert_eq!((&sound["sound"], &sound["runs"]), (&true.into(), &1.into()));
+    let id = home.json(&["--local", "runs", "list", "--format", "json"])["items"][0]["run_id"].clone();
+    home.stdout(&["--local", "runs", "download-eval", id.as_str().unwrap(), "-o", "stored.eval"]);
+    assert!(std::fs::read(home.path("stored.eval")).unwrap() == std::fs::read(log).unwrap());
+}
