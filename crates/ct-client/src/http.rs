@@ -353,14 +353,19 @@ impl Http {
         if tls {
             return Failed::for_good(ClientError::Tls { server, problem });
         }
-        let connect = error.is_connect();
-        let error = if error.is_timeout() {
+        let (connect, timeout) = (error.is_connect(), error.is_timeout());
+        let error = if timeout {
             ClientError::Timeout { server }
         } else {
             ClientError::Unreachable { server, problem }
         };
-        // What never got a connection was not done.
-        if connect { Failed::for_now(error) } else { self.by_repeat(call, error) }
+        match (connect, timeout) {
+            // The system has knocked several times already.
+            (true, true) => Failed::for_good(error),
+            // What never got a connection was not done.
+            (true, false) => Failed::for_now(error),
+            (false, _) => self.by_repeat(call, error),
+        }
     }
 }
 
@@ -370,7 +375,8 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
     let mut next = error.source();
     while let Some(source) = next {
         let text = source.to_string();
-        if !texts.iter().any(|said| said.contains(&text)) {
+        // What the layers of the client say of themselves helps nobody.
+        if !text.starts_with("client error") && !texts.iter().any(|said| said.contains(&text)) {
             texts.push(text);
         }
         next = source.source();
