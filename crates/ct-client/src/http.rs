@@ -99,6 +99,8 @@ pub(crate) struct Call {
     pub(crate) anonymous: bool,
     /// Redirects are answers.
     pub(crate) redirects: bool,
+    /// Tried once, whatever comes of it.
+    pub(crate) once: bool,
 }
 
 impl Call {
@@ -113,6 +115,7 @@ impl Call {
             timeout: Some(ANSWER_TIMEOUT),
             anonymous: false,
             redirects: false,
+            once: false,
         }
     }
 
@@ -277,7 +280,7 @@ impl Http {
                 Ok(value) => return Ok(value),
                 Err(failed) => failed,
             };
-            if !failed.again || !patience.wait(failed.pause) {
+            if call.once || !failed.again || !patience.wait(failed.pause) {
                 return Err(failed.error);
             }
         }
