@@ -10,7 +10,10 @@ impl Client {
     /// A new token for a name and a password.
     pub fn login(base: &BaseUrl, login: &Login) -> Result<Token> {
         let client = Self::new(base.clone(), None)?;
-        let call = accepts_json(Call::new(reqwest::Method::POST, client.url(&["auth", "login"])).anonymous());
+        let mut call =
+            accepts_json(Call::new(reqwest::Method::POST, client.url(&["auth", "login"])).anonymous());
+        // A server that slows guessing down says so, and the person is told rather than kept waiting.
+        call.once = true;
         let answer: LoggedIn = client.http().json(&call.json(&json!(login)))?;
         Token::new(answer.token).ok_or_else(|| ClientError::Protocol {
             server: client.server(),

@@ -99,6 +99,8 @@ pub(crate) struct Call {
     pub(crate) anonymous: bool,
     /// Redirects are answers.
     pub(crate) redirects: bool,
+    /// Tried once, whatever comes of it.
+    pub(crate) once: bool,
 }
 
 impl Call {
@@ -113,6 +115,7 @@ impl Call {
             timeout: Some(ANSWER_TIMEOUT),
             anonymous: false,
             redirects: false,
+            once: false,
         }
     }
 
@@ -277,7 +280,7 @@ impl Http {
                 Ok(value) => return Ok(value),
                 Err(failed) => failed,
             };
-            if !failed.again || !patience.wait(failed.pause) {
+            if call.once || !failed.again || !patience.wait(failed.pause) {
                 return Err(failed.error);
             }
         }
@@ -353,14 +356,19 @@ impl Http {
         if tls {
             return Failed::for_good(ClientError::Tls { server, problem });
         }
-        let connect = error.is_connect();
-        let error = if error.is_timeout() {
+        let (connect, timeout) = (error.is_connect(), error.is_timeout());
+        let error = if timeout {
             ClientError::Timeout { server }
         } else {
             ClientError::Unreachable { server, problem }
         };
-        // What never got a connection was not done.
-        if connect { Failed::for_now(error) } else { self.by_repeat(call, error) }
+        match (connect, timeout) {
+            // The system has knocked several times already.
+            (true, true) => Failed::for_good(error),
+            // What never got a connection was not done.
+            (true, false) => Failed::for_now(error),
+            (false, _) => self.by_repeat(call, error),
+        }
     }
 }
 
@@ -370,7 +378,8 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
     let mut next = error.source();
     while let Some(source) = next {
         let text = source.to_string();
-        if !texts.iter().any(|said| said.contains(&text)) {
+        // What the layers of the client say of themselves helps nobody.
+        if !text.starts_with("client error") && !texts.iter().any(|said| said.contains(&text)) {
             texts.push(text);
         }
         next = source.source();

@@ -9,7 +9,8 @@ use clap::{Args, ColorChoice as ClapColor, CommandFactory as _, FromArgMatches a
 use crate::commands::{
     self, Context, completions, dataset, login, logout, runs, serve, status, store, tokens, users,
 };
-use crate::config::{Config, PlaceFlags};
+use crate::config::{Config, Origin, Place, PlaceFlags};
+use crate::env;
 use crate::error::{self, CliError};
 use crate::output::{ColorChoice, Printer};
 
@@ -123,6 +124,16 @@ fn execute(cli: Cli, printer: &Printer) -> Result<(), CliError> {
     let flags = PlaceFlags { local: cli.global.local, server: cli.global.server.as_deref() };
     let config = Config::resolve(cli.global.data_dir.as_deref(), flags)?;
     printer.detail(&format!("data folder: {} ({})", config.data_dir.display(), config.data_dir_origin));
+    if let (Some(origin), Command::Runs(_) | Command::Dataset(_)) =
+        (&config.token_without_server, &cli.command)
+        && config.place == Place::Local
+        && config.place_origin == Origin::Default
+    {
+        printer.warning(&format!(
+            "a token is given ({origin}), but no server: the data folder is used; set {} to use a server",
+            env::BASE_URL.name
+        ));
+    }
     let context = Context { printer: printer.clone(), config };
     match cli.command {
         Command::Runs(command) => commands::runs::run(*command, &context),

@@ -228,7 +228,7 @@ async fn put_object(
     };
     let actor = Actor { user: signature.by, token_id: None, origin: auth::origin(&parts) };
     let put = body::read_body(&app, sent, move |app, source| {
-        Ok(app.store.put_object(&key, size_bytes, source, &actor).map_err(refused)?)
+        app.store.put_object(&key, size_bytes, source, &actor).map_err(refused)
     });
     let object = put.await?;
     Ok(([(ETAG, object.e_tag())], StatusCode::OK).into_response())

@@ -45,8 +45,8 @@ enum RunItem {
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes what get_run answers")]
 enum RunBody {
-    Header(RunHeader),
-    Record(RunRecord),
+    Header(Box<RunHeader>),
+    Record(Box<RunRecord>),
 }
 
 /// Which runs.

@@ -30,6 +30,23 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(eval))
 }
 
+/// A whole document; these are the fields that each one has, and there are many more.
+#[derive(Serialize, ToSchema)]
+struct StoredDocument {
+    trajectory_id: String,
+    run_id: String,
+    eval_log_url: String,
+    eval_sample_id: String,
+    epoch: u64,
+    name: String,
+    tags: Vec<String>,
+    datasets: Vec<String>,
+    main_task_success: Option<bool>,
+    side_task_success: Option<bool>,
+    number_of_actions: u64,
+    models: Vec<String>,
+}
+
 /// A trajectory in a list.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
@@ -37,7 +54,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 enum TrajectoryItem {
     Row(TrajectoryRow),
     Id(String),
-    Document(serde_json::Value),
+    Document(StoredDocument),
 }
 
 /// Which trajectories, and how much of them.

@@ -236,7 +236,6 @@ pub(crate) fn data() -> PathBuf {
 
 /// A run as a client makes it of a log.
 pub(crate) struct Made {
-    pub(crate) run_id: String,
     pub(crate) key: String,
     pub(crate) log: Vec<u8>,
     pub(crate) header: Value,
@@ -266,5 +265,5 @@ pub(crate) fn made(name: &str, run_id: &str) -> Made {
     let mut header = serde_json::to_value(run_header(&facts, &RunOptions::default())).unwrap();
     header["run_id"] = json!(run_id);
     header["eval_log_url"] = json!(url);
-    Made { run_id: run_id.to_owned(), key, log: std::fs::read(path).unwrap(), header, documents }
+    Made { key, log: std::fs::read(path).unwrap(), header, documents }
 }

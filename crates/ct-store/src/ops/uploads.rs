@@ -45,9 +45,17 @@ struct Live {
     row: UploadRow,
     path: PathBuf,
     covered: Mutex<Ranges>,
-    /// Where bytes are arriving: number, start, end.
-    receiving: Mutex<(u64, Vec<(u64, u64, u64)>)>,
+    receiving: Mutex<Receiving>,
     whole: Mutex<Whole>,
+}
+
+/// Where bytes are arriving.
+#[derive(Default)]
+struct Receiving {
+    /// Claims so far.
+    count: u64,
+    /// Number, start, end.
+    claims: Vec<(u64, u64, u64)>,
 }
 
 /// The hash of the beginning of the file.
@@ -309,9 +317,9 @@ struct Claim<'a> {
 impl<'a> Claim<'a> {
     fn new(live: &'a Live, start: u64, end: u64) -> Result<Self> {
         let mut receiving = lock(&live.receiving);
-        receiving.0 += 1;
-        let mut claim = Self { live, number: receiving.0, start, end: start };
-        receiving.1.push((claim.number, start, start));
+        receiving.count += 1;
+        let mut claim = Self { live, number: receiving.count, start, end: start };
+        receiving.claims.push((claim.number, start, start));
         drop(receiving);
         claim.extend(end)?;
         Ok(claim)
@@ -323,14 +331,14 @@ impl<'a> Claim<'a> {
         }
         let mut receiving = lock(&self.live.receiving);
         if receiving
-            .1
+            .claims
             .iter()
             .any(|(number, from, to)| *number != self.number && *from < end && self.start < *to)
         {
             return Err(StoreError::Busy { what: "the same bytes are arriving from someone else" });
         }
         self.end = end;
-        let own = receiving.1.iter_mut().find(|(number, ..)| *number == self.number);
+        let own = receiving.claims.iter_mut().find(|(number, ..)| *number == self.number);
         if let Some(own) = own {
             own.2 = end;
         }
@@ -340,7 +348,7 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        lock(&self.live.receiving).1.retain(|(number, ..)| *number != self.number);
+        lock(&self.live.receiving).claims.retain(|(number, ..)| *number != self.number);
     }
 }
 

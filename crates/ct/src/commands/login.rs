@@ -7,7 +7,7 @@ use ct_client::{BaseUrl, Client, Token};
 use ct_model::Login;
 
 use super::Context;
-use crate::config::Place;
+use crate::config::{Origin, Place};
 use crate::error::{CliError, Kind};
 use crate::output::Printer;
 
@@ -83,13 +83,10 @@ pub(crate) fn login(arguments: &LoginArgs, context: &Context) -> Result<(), CliE
         Some(name) => format!("signed in to {base} as {name}; the token is kept in {}", path.display()),
         None => format!("signed in to {base}; the token is kept in {}", path.display()),
     });
-    if let crate::config::Origin::Environment(_) | crate::config::Origin::Dotenv(_) =
-        context.config.place_origin
-    {
-        if context.config.place != Place::Server(base.clone()) {
-            let origin = &context.config.place_origin;
-            printer.warning(&format!("home stays another server, whose address is {origin}"));
-        }
+    let origin = &context.config.place_origin;
+    let named = matches!(origin, Origin::Environment(_) | Origin::Dotenv(_));
+    if named && context.config.place != Place::Server(base) {
+        printer.warning(&format!("home stays another server, whose address is {origin}"));
     }
     Ok(())
 }

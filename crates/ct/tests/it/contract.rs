@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::http::{Answer, Http, Request};
-use crate::logs::files;
+use crate::logs::{big_log, files};
 use crate::support::Home;
 
 /// What the server keeps.
@@ -17,6 +17,8 @@ struct Kept {
     runs: Vec<Value>,
     /// Answers with HTML, as a page would.
     html: bool,
+    /// How often each signed address was used; three times are enough.
+    signed: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -72,10 +74,17 @@ fn serve(kept: &Mutex<Kept>, kind: Logs, request: &Request) -> Answer {
             (_, None) => not_found(),
             (Logs::Direct, Some(log)) => Answer::new(200, log.clone()),
             (Logs::Signed, Some(_)) => {
-                Answer::new(302, "").header("location", &format!("/bucket/{id}.eval?sig=1"))
+                kept.signed.push(0);
+                let signature = kept.signed.len() - 1;
+                Answer::new(302, "").header("location", &format!("/bucket/{id}.eval?sig={signature}"))
             }
         },
         ("GET", ["bucket", key]) => {
+            let signature: usize = request.query("sig").unwrap().parse().unwrap();
+            kept.signed[signature] += 1;
+            if kept.signed[signature] > 3 {
+                return Answer::new(403, "<Error><Code>AccessDenied</Code></Error>");
+            }
             let Some(log) = kept.logs.get(*key) else { return not_found() };
             let range = request.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
             let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
@@ -219,6 +228,9 @@ fn every_command_does_what_the_contract_allows() {
         assert_eq!((&sound["sound"], &sound["trajectories"]), (&json!(true), &json!(6)));
         assert_eq!(json(&["runs", "push", attack, "--format", "json"])["items"][0]["status"], "unchanged");
 
+        let signed = kept.lock().unwrap().signed.clone();
+        assert_eq!(signed.iter().any(|&uses| uses > 3), kind == Logs::Signed, "no address ever went stale");
+
         kept.lock().unwrap().html = true;
         let output = ct(&home, &server, &["runs", "list"]);
         assert_eq!(output.status.code(), Some(7));
@@ -257,4 +269,49 @@ fn a_log_is_taken_from_any_address_and_altered_ones_are_refused() {
     );
     let output = home.command(&["runs", "download-eval", &address("none.eval")]).output().unwrap();
     assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
+fn a_download_goes_on_where_an_earlier_one_ended() {
+    let home = Home::new();
+    let log = home.path("a.eval");
+    big_log(&log, 5, 6, 300_000);
+    let bytes = std::fs::read(&log).unwrap();
+    let (of_server, size) = (bytes.clone(), bytes.len());
+    // How many bytes there are to give; then the server fails.
+    let left = Arc::new(Mutex::new(size / 2));
+    let given = Arc::clone(&left);
+    let server = Http::start(move |request| {
+        let range = request.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
+        let (first, last) = range.and_then(|range| range.split_once('-')).unwrap_or(("0", ""));
+        let first: usize = first.parse().unwrap();
+        let last = last.parse().unwrap_or(usize::MAX).min(size - 1);
+        let mut left = given.lock().unwrap();
+        if *left == 0 {
+            return Answer::new(500, "");
+        }
+        let mut answer = Answer::new(if range.is_some() { 206 } else { 200 }, &of_server[first..=last])
+            .header("etag", "\"one\"")
+            .header("accept-ranges", "bytes")
+            .header("content-range", &format!("bytes {first}-{last}/{size}"));
+        if answer.body.len() > *left {
+            answer.cut_after = Some(*left);
+        }
+        *left -= answer.body.len().min(*left);
+        answer
+    });
+    let arguments = ["runs", "download-eval", &format!("{}/a.eval", server.url), "-o", "back.eval"];
+    assert_eq!(home.command(&arguments).output().unwrap().status.code(), Some(7));
+    assert!(!home.path("back.eval").exists());
+    let before = server.asked().len();
+    *left.lock().unwrap() = usize::MAX;
+    home.stdout(&arguments);
+    assert!(std::fs::read(home.path("back.eval")).unwrap() == bytes);
+    let asked: Vec<_> = server.asked()[before..].iter().map(|r| r.headers.get("range").cloned()).collect();
+    let expected = format!("bytes={}-{}", size / 2 - 1, size - 1);
+    assert_eq!(asked, [Some("bytes=0-0".to_owned()), Some(expected)]);
+    assert!(server.asked()[before + 1].headers.get("if-range").is_some_and(|tag| tag == "\"one\""));
+    // Nothing is left beside it.
+    let names: Vec<_> = files(&home.path(".")).into_keys().collect();
+    assert_eq!(names, ["a.eval", "back.eval"]);
 }

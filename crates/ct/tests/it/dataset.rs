@@ -1,9 +1,12 @@
 //! `ct dataset …`, and `ct runs sample --dataset`.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::server::{Served, user_with_token};
 use crate::support::Home;
 
 /// As `assert_ct`, with ages and the widths that follow from them replaced.
@@ -218,4 +221,114 @@ fn the_parts_of_a_draw_are_datasets() {
     let refused = home.ct(&["runs", "sample", &run, "1", "--seed", "1", "--dataset", &long]);
     assert!(refused.starts_with("exit code: 2"), "{refused}");
     assert_eq!(home.json(&["dataset", "list", "--format", "json"])["total_count"], 3);
+}
+
+/// Standard output without who and when.
+fn without_times(text: &str) -> String {
+    let own = [
+        "created_at",
+        "created_by",
+        "updated_at",
+        "updated_by",
+        "locked_at",
+        "locked_by",
+        "made  ",
+        "locked  ",
+    ];
+    let lines = text.lines().filter(|line| !own.iter().any(|word| line.contains(word)));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_server_says_what_the_data_folder_says() {
+    let (local, served) = (Home::with_runs(), Home::with_runs());
+    let token = user_with_token(&served, "ana", "write");
+    let server = Served::start(&served, &["--private"]);
+    let remote = Home::new();
+    let run = local.run_id("attack");
+    let mut ids = local.trajectory_ids(&run);
+    ids.sort();
+    let address = |query: &str| format!("{}/datasets/d{query}", server.url);
+    let seed = ["--seed", "5", "--dataset", "split", "--format", "json"];
+    let commands: Vec<(Vec<&str>, &str)> = vec![
+        (vec!["list", "--format", "json"], ""),
+        (vec!["show", "d"], ""),
+        (vec!["add", "d", &ids[0]], ""),
+        (vec!["create", "d", &ids[0][..10], &ids[1], "--description", "two"], ""),
+        (vec!["create", "d", &ids[0], &ids[1], "--description", "two"], ""),
+        (vec!["create", "d", &ids[2]], ""),
+        (vec!["create", "bad", "-"], "nosuch\n"),
+        (vec!["create", "runs", "--kind", "run", &run[..8]], ""),
+        (vec!["add", "d", "-", "--format", "json"], &ids[2]),
+        (vec!["add", "d", &ids[2]], ""),
+        (vec!["remove", "d", &ids[0][..10], "nosuch"], ""),
+        (vec!["remove", "d", &ids[1], "--if-version", "1"], ""),
+        (vec!["versions", "d", "--format", "json"], ""),
+        (vec!["show", "d@1", "--format", "json"], ""),
+        (vec!["show", "d@9"], ""),
+        (vec!["show", "d"], ""),
+        (vec!["diff", "d", "1", "--format", "json"], ""),
+        (vec!["diff", "d", "runs"], ""),
+        (vec!["list", "--kind", "run", "--format", "json"], ""),
+        (vec!["lock", "d", "--reason", "why", "--format", "json"], ""),
+        (vec!["add", "d", &ids[3]], ""),
+        (vec!["unlock", "d", "--format", "json"], ""),
+        (vec!["unlock", "d", "--format", "json"], ""),
+        (vec!["download", "d@1"], ""),
+        (vec!["download", "d@1", "--format", "json"], ""),
+        (vec!["download", "runs", "-o", "runs"], ""),
+        (vec!["sample", &run[..8], "2", "1", "_", seed[0], seed[1], seed[2], seed[3], seed[4], seed[5]], ""),
+        (vec!["sample", &run[..8], "2", "1", "_", seed[0], seed[1], seed[2], seed[3], seed[4], seed[5]], ""),
+        (vec!["sample", &run[..8], "1", "2", "_", seed[0], seed[1], seed[2], seed[3], seed[4], seed[5]], ""),
+        (vec!["show", "split-rest", "--format", "json"], ""),
+    ];
+    let ask = |home: &Home, arguments: &[&str], input: &str, at_server: bool| {
+        let mut command = home.command(arguments);
+        if at_server {
+            command.env("CONTROL_TOWER_API_BASE_URL", &server.url).env("CONTROL_TOWER_API_TOKEN", &token);
+        }
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A program that does not read it does not mind.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), without_times(&String::from_utf8(output.stdout).unwrap()), said)
+    };
+    for (arguments, input) in &commands {
+        let noun = if arguments[0] == "sample" { "runs" } else { "dataset" };
+        let arguments = [&[noun], &arguments[..]].concat();
+        let (code, data, said) = ask(&local, &arguments, input, false);
+        let (remote_code, remote_data, remote_said) = ask(&remote, &arguments, input, true);
+        assert_eq!((remote_code, remote_data), (code, data), "{arguments:?}\n{said}\n{remote_said}");
+    }
+    for folder in ["d-v1", &format!("runs/{run}")] {
+        assert_eq!(files(&remote, folder), files(&local, folder));
+    }
+    // Where the log is, differs; the samples do not.
+    for file in files(&local, "d-v1") {
+        let sample = |home: &Home| {
+            let text = std::fs::read(home.path("d-v1").join(&file)).unwrap();
+            let value: Value = serde_json::from_slice(&text).unwrap();
+            value["sample"].clone()
+        };
+        assert!(sample(&local).is_object() && sample(&remote) == sample(&local), "{file}");
+    }
+    // A pasted address says which server and which version.
+    let shown = |query: &str| {
+        let address = address(query);
+        let (code, data, said) = ask(&remote, &["dataset", "show", &address, "--ids"], "", true);
+        assert_eq!(code, Some(0), "{said}");
+        data.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(shown("?version=1"), ids[..2]);
+    assert_eq!(shown(""), ids[1..3]);
+    let listed = remote
+        .command(&["dataset", "list", "--format", "csv"])
+        .env("CONTROL_TOWER_API_BASE_URL", &server.url)
+        .env("CONTROL_TOWER_API_TOKEN", &token)
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.lines().skip(1).all(|line| line.contains(",ana,")), "{listed}");
 }

@@ -208,6 +208,51 @@ fn runs_move_between_homes_with_their_edits() {
 }
 
 #[test]
+fn the_same_eval_with_other_bytes_needs_a_decision() {
+    let server = Server::start();
+    let home = Home::new();
+    login(&home, server.url());
+    two_logs(&home);
+    home.stdout(&["runs", "make", "ct-11.eval"]);
+    let other = ["runs", "make", "ct-11.eval", "--drop-score", "monitor*", "--format", "json"];
+    let code = |more: &[&str]| home.command(&[&other, more].concat()).output().unwrap().status.code();
+    assert_eq!(code(&[]), Some(5));
+    assert_eq!(code(&["--replace"]), Some(2));
+    assert_eq!(home.json(&["runs", "list", "--format", "json"])["total_count"], 1);
+    let made = home.json(&[&other[..], &["--as-new"]].concat());
+    assert_eq!(
+        (&made["items"][0]["status"], &made["items"][0]["trajectories"]),
+        (&"created".into(), &6.into())
+    );
+    // From now on these bytes are known.
+    assert_eq!(home.json(&other)["items"][0]["status"], "unchanged");
+    let sound = server.home.json(&["--local", "store", "check", "--format", "json"]);
+    assert_eq!(
+        (&sound["sound"], &sound["runs"], &sound["trajectories"]),
+        (&true.into(), &2.into(), &12.into())
+    );
+}
+
+#[test]
+fn one_log_of_many_clients_is_one_run() {
+    const CLIENTS: usize = 4;
+    let server = Server::start();
+    let homes: Vec<Home> = (0..CLIENTS).map(|_| Home::new()).collect();
+    let start = |home: &Home| {
+        big_log(&home.path("a.eval"), 11, SAMPLES, SAMPLE_BYTES);
+        let mut command = home.command(&["runs", "make", "a.eval", "--format", "json"]);
+        command.env("CONTROL_TOWER_API_BASE_URL", server.url()).env("CONTROL_TOWER_API_TOKEN", &server.token);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<_> = homes.iter().map(start).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_stored(&server.home, &homes[0].path("a.eval"));
+}
+
+#[test]
 fn a_bad_token_is_told_before_the_work() {
     let server = Server::start();
     let home = Home::new();
@@ -440,7 +485,6 @@ fn a_killed_upload_goes_on_where_it_was() {
     assert_stored(&server.home, &log);
 }
 
-#[cfg(unix)]
 fn assert_stored(home: &Home, log: &Path) {
     let sound = home.json(&["--local", "store", "check", "--format", "json"]);
     assert_eq!((&sound["sound"], &sound["runs"]), (&true.into(), &1.into()));

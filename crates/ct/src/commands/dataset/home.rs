@@ -54,7 +54,11 @@ impl<'a> Datasets<'a> {
 
     /// Makes a version, or nothing.
     pub(crate) fn edit(&self, name: &DatasetName, edit: &DatasetEdit) -> Result<DatasetChange, CliError> {
-        self.home.edit_dataset(name, edit).map_err(named)
+        self.home.edit_dataset(name, edit).map_err(|error| match error.kind() {
+            // What a server cannot take of an edit came from the command line, as it does here.
+            Kind::Data if self.home.client().is_some() => CliError::usage(error.reason()),
+            _ => named(error),
+        })
     }
 
     /// What an edit tells that changes nothing.

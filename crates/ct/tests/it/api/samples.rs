@@ -97,7 +97,7 @@ fn errors_are_in_the_envelope() {
     for (path, status) in [
         ("/api/trajectories/none", 404),
         ("/api/trajectories/..%2F..%2Fetc%2Fpasswd", 404),
-        ("/api/trajectories/%FF", 400),
+        ("/api/trajectories/%FF", 404),
         ("/api/runs/none", 404),
         ("/api/runs/none/eval", 404),
         ("/api/trajectories/none/eval", 404),
