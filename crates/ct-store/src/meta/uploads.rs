@@ -105,3 +105,9 @@ pub(crate) struct Abandoned {
     /// Runs whose documents wait in vain, with their number.
     pub(crate) pending: Vec<(String, u64)>,
 }
+
+impl Abandoned {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.uploads.is_empty() && self.objects.is_empty() && self.pending.is_empty()
+    }
+}

@@ -44,7 +44,8 @@ pub(super) fn lost(store: &Store, logs: usize) -> String {
 
 /// With the lock held nobody is between publishing a log and storing its run, so a log without a run is a leftover.
 ///
-/// Leftovers go first: on a full disk that makes the room that purging runs needs.
+/// Leftovers go first, and those of interrupted work before anything is written: on a full disk that makes the room that
+/// the rest needs.
 pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
     let _lock = match FilesLock::exclusive(store.data_dir()) {
         // Where nothing can be written nobody is adding anything either.
@@ -54,23 +55,24 @@ pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
     let mut items = Vec::new();
     let uses = store.meta().log_uses()?;
     refuse_after_a_loss(store, uses.is_empty())?;
+    let logs = store.logs();
+    for file in logs.list_temporary()? {
+        items.push(remove(GcKind::TemporaryFile, &file, options)?);
+    }
+    if !options.dry_run {
+        logs.remove_temporary()?;
+    }
     let abandoned = abandoned(store, options, &mut items)?;
     let uploaded = store.meta().object_logs()?;
     let uploaded = uploaded.iter().filter(|(name, ..)| !abandoned.objects.iter().any(|gone| gone.0 == *name));
     let used: HashSet<&LogKey> =
         uses.iter().map(|log| &log.key).chain(uploaded.map(|(_, key, _)| key)).collect();
-    let logs = store.logs();
     let unneeded = logs.list()?.into_iter().filter(|file| is_log(file, |key| !used.contains(key)));
     let healed = logs.list_set_aside()?.into_iter().filter(|file| is_log(file, |key| logs.exists(key)));
-    let leftovers = unneeded
-        .map(|file| (GcKind::Log, file))
-        .chain(healed.map(|file| (GcKind::SetAside, file)))
-        .chain(logs.list_temporary()?.into_iter().map(|file| (GcKind::TemporaryFile, file)));
+    let leftovers =
+        unneeded.map(|file| (GcKind::Log, file)).chain(healed.map(|file| (GcKind::SetAside, file)));
     for (kind, file) in leftovers {
         items.push(remove(kind, &file, options)?);
-    }
-    if !options.dry_run {
-        logs.remove_temporary()?;
     }
     if let Some(before) = options.purge_deleted_before {
         purge(store, &uses, before, options, &mut items)?;
@@ -81,8 +83,10 @@ pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
 /// What was uploaded and never registered or completed, and what uploads left behind when they broke off.
 fn abandoned(store: &Store, options: GcOptions, items: &mut Vec<GcItem>) -> Result<Abandoned> {
     let (uploads_before, objects_before) = store.expiry();
-    let remove_rows = !options.dry_run;
-    let found = store.meta().abandoned(uploads_before, objects_before, remove_rows, store.now())?;
+    let mut found = store.meta().abandoned(uploads_before, objects_before, false, store.now())?;
+    if !options.dry_run && !found.is_empty() {
+        found = store.meta().abandoned(uploads_before, objects_before, true, store.now())?;
+    }
     for (name, _) in &found.objects {
         items.push(GcItem { kind: GcKind::UploadedLog, subject: name.clone(), size_bytes: 0 });
     }

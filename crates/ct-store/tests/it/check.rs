@@ -227,9 +227,9 @@ fn leftovers_are_told_in_bytes_then_removed() {
         size_bytes,
     };
     let leftovers = [
-        item(GcKind::Log, &format!("logs/ab/{hash}.json"), 12),
         item(GcKind::TemporaryFile, "tmp/ingest-1/log.eval", 10),
         item(GcKind::TemporaryFile, "tmp/stray", 1),
+        item(GcKind::Log, &format!("logs/ab/{hash}.json"), 12),
     ];
     assert_eq!(gc(&home, true, None).items, leftovers);
     // Deleted too short a time ago.

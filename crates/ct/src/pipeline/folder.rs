@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
 use ct_log::json::Reader;
 use ct_log::{Log, LogError, SampleEntry};
@@ -50,53 +50,67 @@ pub(crate) fn save_dir(
 ) -> Result<FolderReport, CliError> {
     let input = Input::open(source, options, progress)?;
     let prices = input::prices(options.prices.as_deref())?;
-    let hash = hash_file(&input.path, progress)?;
-    let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
     let log = input::open(&input.path)?;
     let log_error = |e: &LogError| CliError::log(source, e);
     let header = log.header().map_err(|e| log_error(&e))?;
     let facts = HeaderFacts::from_value(&header.value);
     let samples = log.samples().map_err(|e| log_error(&e))?;
-    let writer = FolderWriter::new(folder, &run_id, overwrite)?;
 
     let mut registration = Registration::default();
-    let ids = Turns::new(TrajectoryIds::new(&facts, hash.as_str()));
     // Buffers go from sample to sample, at most one a thread.
     let spare = Mutex::new(Vec::new());
-    progress.items("writing", samples.len() as u64);
-    in_order(
-        samples.len(),
-        threads(),
-        |index| {
-            let sample = &samples[index];
-            let turn = ids.turn(index);
-            let buffer = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-            let read = ReadSample::new(&log, sample, &facts, prices.as_ref(), buffer);
-            let mut read = match read {
-                Ok(read) => read,
-                Err(LogError::Io(e)) => {
-                    return Err(Trouble { id: sample.member_name(), reason: e.to_string(), full: None });
+    // The log is hashed while the first samples are read; they wait for its hash before they are written.
+    let target = OnceLock::new();
+    let begin = || {
+        let hash = hash_file(&input.path, progress)?;
+        let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
+        let writer = FolderWriter::new(folder, &run_id, overwrite)?;
+        progress.items("writing", samples.len() as u64);
+        let ids = Turns::new(TrajectoryIds::new(&facts, hash.as_str()));
+        Ok::<_, CliError>(Target { hash, run_id, writer, ids })
+    };
+    let worked = std::thread::scope(|scope| {
+        scope.spawn(|| target.set(begin()));
+        in_order(
+            samples.len(),
+            threads(),
+            |index| {
+                let sample = &samples[index];
+                let buffer = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+                let read = ReadSample::new(&log, sample, &facts, prices.as_ref(), buffer);
+                let Ok(target) = target.wait() else { return Ok(None) };
+                let turn = target.ids.turn(index);
+                let mut read = match read {
+                    Ok(read) => read,
+                    Err(LogError::Io(e)) => {
+                        return Err(Trouble { id: sample.member_name(), reason: e.to_string(), full: None });
+                    }
+                    Err(e) => {
+                        let lost = super::make::lost(&sample.member_name(), &e);
+                        target.writer.count(|report| report.defects.push(lost));
+                        return Ok(None);
+                    }
+                };
+                let id = turn.take(|ids| ids.assign(&read.facts));
+                finish_document(&mut read.document, &target.run_id, id);
+                target.writer.bring(&read.document, read.size_bytes, || read.open(&log, sample))?;
+                spare.lock().unwrap_or_else(PoisonError::into_inner).extend(read.held);
+                Ok(Some((read.document, read.facts.control_setting().map(str::to_owned))))
+            },
+            |_, result| {
+                progress.advance(1);
+                match (result, target.get()) {
+                    (Ok(Some((document, setting))), _) => registration.add(&document, setting.as_deref()),
+                    (Err(trouble), Some(Ok(target))) => target.writer.failed(trouble)?,
+                    _ => {}
                 }
-                Err(e) => {
-                    writer.count(|report| report.defects.push(super::make::lost(&sample.member_name(), &e)));
-                    return Ok(None);
-                }
-            };
-            finish_document(&mut read.document, &run_id, turn.take(|ids| ids.assign(&read.facts)));
-            writer.bring(&read.document, read.size_bytes, || read.open(&log, sample))?;
-            spare.lock().unwrap_or_else(PoisonError::into_inner).extend(read.held);
-            Ok(Some((read.document, read.facts.control_setting().map(str::to_owned))))
-        },
-        |_, result| {
-            progress.advance(1);
-            match result {
-                Ok(None) => {}
-                Ok(Some((document, setting))) => registration.add(&document, setting.as_deref()),
-                Err(trouble) => writer.failed(trouble)?,
-            }
-            Ok::<_, CliError>(())
-        },
-    )?;
+                Ok::<_, CliError>(())
+            },
+        )
+    });
+    let target = target.into_inner().ok_or_else(|| CliError::internal("a thread ended without a word"))??;
+    worked?;
+    let Target { hash, run_id, writer, .. } = target;
 
     let mut run = super::make::header_of(&facts, &input.options);
     registration.apply(&mut run);
@@ -109,6 +123,14 @@ pub(crate) fn save_dir(
     report.defects.splice(0..0, before);
     report.defects.extend(super::make::missing(&log));
     Ok(report)
+}
+
+/// What writing the folder of a log needs to know of the log as a whole.
+struct Target {
+    hash: LogHash,
+    run_id: RunId,
+    writer: FolderWriter,
+    ids: Turns<TrajectoryIds>,
 }
 
 /// Writes the folder of a run in the store, or repairs it. The folder of another run is a conflict unless `overwrite`.
