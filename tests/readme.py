@@ -4,7 +4,7 @@
 Every line that begins with `$ ` in a fenced block marked `console` is run by bash in the clone; each must exit with 0.
 Placeholders in angle brackets must have been set by an earlier line. `uv` comes from the Python that runs this.
 """
-import os, re, shutil, subprocess, sys, tempfile
+import os, re, shutil, signal, subprocess, sys, tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,7 +24,8 @@ def main():
         # Building from nothing is what the first command does; the build's cache is shared to keep this short.
         home = Path(folder) / "home"
         home.mkdir()
-        env = {**os.environ, "XDG_DATA_HOME": str(home / "data"), "CARGO_TARGET_DIR": str(ROOT / "target"),
+        env = {**os.environ, "XDG_DATA_HOME": str(home / "data"),
+               "XDG_CACHE_HOME": str(home / "cache"), "CARGO_TARGET_DIR": str(ROOT / "target"),
                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         for name in [name for name in env if name.startswith("CONTROL_TOWER_")]:
             del env[name]
@@ -36,9 +37,18 @@ def main():
                 continue
             script += [f"echo {shell_quote('$ ' + command)}", command]
             ran += 1
-        done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=clone, env=env, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            sys.exit(f"a command of the README failed with {done.returncode}; it is the last one shown above")
+        done = subprocess.Popen(["bash", "-c", "\n".join(script)], cwd=clone, env=env, stdin=subprocess.DEVNULL,
+                                start_new_session=True)
+        try:
+            code = done.wait()
+        finally:
+            # A server that a failed tour left running.
+            try:
+                os.killpg(done.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+        if code != 0:
+            sys.exit(f"a command of the README failed with {code}; it is the last one shown above")
         if ran == 0:
             sys.exit("the README has no commands")
         print(f"{ran} commands of the README work")
