@@ -143,7 +143,9 @@ proptest! {
         let mut query = RunQuery { limit: Some(size), ..all.clone() };
         for number in 0.. {
             let page = home.store.runs(&query).unwrap();
-            numbered.extend(names(&RunQuery { limit: Some(size), skip: number * size, ..all.clone() }));
+            let by_number = RunQuery { limit: Some(size), skip: number * size, ..all.clone() };
+            prop_assert_eq!(&home.store.runs(&by_number).unwrap().next_cursor, &page.next_cursor);
+            numbered.extend(names(&by_number));
             walked.extend(page.items.iter().map(|run| run.run_id.to_string()));
             query.cursor = page.next_cursor;
             if query.cursor.is_none() {

@@ -272,6 +272,32 @@ fn walk(conn: &Connection, query: &RunQuery, column: &str, set: &SeqSet, window:
     Ok(())
 }
 
+/// As [`walk`], for a page in the second half: from the far end, where it is nearer.
+fn walk_back(
+    conn: &Connection,
+    query: &RunQuery,
+    column: &str,
+    set: &SeqSet,
+    window: &mut Window,
+) -> Result<()> {
+    let behind = set.len().saturating_sub(window.skip);
+    let wanted = window.room.min(behind);
+    let mut back = Window::new(behind - wanted, Some(wanted));
+    let direction = if query.descending { "ASC" } else { "DESC" };
+    let nulls = format!("SELECT {column}, seq FROM runs WHERE {column} IS NULL ORDER BY seq {direction}");
+    let keyed = format!(
+        "SELECT {column}, seq FROM runs WHERE {column} IS NOT NULL ORDER BY {column} {direction}, seq {direction}"
+    );
+    let can_be_null = matches!(query.sort, RunSort::Cost | RunSort::MainRate);
+    if wanted > 0 && (!can_be_null || walk_part(conn, &nulls, &[], set, &mut back)?) {
+        walk_part(conn, &keyed, &[], set, &mut back)?;
+    }
+    back.places.reverse();
+    window.places = back.places;
+    window.more = wanted < behind;
+    Ok(())
+}
+
 /// False: the page is full.
 fn walk_part(
     conn: &Connection,
@@ -312,6 +338,9 @@ fn page_of_runs<T>(
     };
     match column {
         Some(column) if are_few(&set, all) => sort(conn, query, column, &set, &mut window)?,
+        Some(column) if query.cursor.is_none() && query.skip > set.len() / 2 => {
+            walk_back(conn, query, column, &set, &mut window)?;
+        }
         Some(column) => walk(conn, query, column, &set, &mut window)?,
         None => {}
     }
