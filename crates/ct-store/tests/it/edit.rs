@@ -176,9 +176,9 @@ fn a_run_that_goes_for_good_is_in_the_record() {
         purged.map(|row| (row.subject, row.origin)).collect::<Vec<_>>()
     };
     assert_eq!(purge(true), []);
-    let expected = (format!("run {gone}"), "local".to_owned());
-    assert_eq!(purge(false), [expected.clone()]);
+    let expected = [(format!("run {gone}"), "local".to_owned())];
+    assert_eq!(purge(false), expected);
     assert!(home.store.run(&gone).is_err() && home.store.run(&kept).is_ok());
     // What is gone does not go again.
-    assert_eq!(purge(false), [expected]);
+    assert_eq!(purge(false), expected);
 }
