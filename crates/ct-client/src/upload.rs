@@ -1,6 +1,6 @@
 //! A log to a server, and the registration of its run.
 //!
-//! To a `ct` a log goes in parts, several at a time, each with its hash; what arrived is there for the next attempt,
+//! To a `ct` a log goes in parts, several at a time, each with its CRC-32; what arrived is there for the next attempt,
 //! also for one by another process. Memory: [`WORKERS`] parts. To other servers it goes by the contract's single PUT.
 
 use std::collections::VecDeque;
@@ -39,6 +39,8 @@ const SLOWEST: u64 = 32 << 10;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(900);
 /// Times that a server may find parts missing that were sent.
 const ROUNDS_MAX: u32 = 3;
+/// Uploads that may be lost under way.
+const UPLOADS_MAX: u32 = 3;
 /// Documents of one registration.
 const DOCUMENTS_MAX: usize = 50;
 /// Bytes of one registration.
@@ -46,7 +48,7 @@ const REGISTER_BYTES_MAX: usize = 4_000_000;
 /// Bytes of a registration that are not documents.
 const REGISTER_BYTES_ROOM: usize = 1024;
 
-const PART_HASH: HeaderName = HeaderName::from_static("x-ct-sha256");
+const PART_CRC: HeaderName = HeaderName::from_static("x-ct-crc32");
 const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-version-id");
 
 /// A log to upload.
@@ -101,7 +103,7 @@ struct Upload {
 struct Part {
     start: u64,
     size_bytes: u64,
-    sha256: String,
+    crc32: u32,
 }
 
 impl Client {
@@ -161,6 +163,41 @@ impl Client {
     }
 
     fn upload_parts(&self, log: &LogFile<'_>, progress: &(dyn Fn(u64) + Sync)) -> Result<StoredObject> {
+        let source = FileSource::open(log.path).map_err(|source| unreadable(log, source))?;
+        if source.size_bytes() != log.size_bytes {
+            return Err(changed(log));
+        }
+        let begin = accepts_json(Call::new(Method::POST, self.url(&["uploads"])).repeatable())
+            .json(&json!({"filename": log.filename, "size_bytes": log.size_bytes}));
+        let mut lost = None;
+        for _ in 0..UPLOADS_MAX {
+            let upload: Upload = match self.http().json(&begin) {
+                Ok(upload) => upload,
+                Err(error @ ClientError::Conflict { .. }) => return self.taken(log, error),
+                // An older server.
+                Err(ClientError::NotFound { .. }) => return self.upload_whole(log, progress),
+                Err(error) => return Err(error),
+            };
+            match self.upload_rest(log, &source, upload, progress) {
+                // Another client of this user completed the upload, or gave it up.
+                Err(error @ ClientError::NotFound { .. }) => match self.already_stored(log)? {
+                    Some(there) => return Ok(there),
+                    None => lost = Some(error),
+                },
+                done => return done,
+            }
+        }
+        Err(lost.unwrap_or_else(|| changed(log)))
+    }
+
+    /// Sends what is missing of an upload, and completes it.
+    fn upload_rest(
+        &self,
+        log: &LogFile<'_>,
+        source: &FileSource,
+        mut upload: Upload,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<StoredObject> {
         #[derive(Deserialize)]
         struct Complete {
             bucket: String,
@@ -169,26 +206,13 @@ impl Client {
             #[serde(default)]
             e_tag: Option<String>,
         }
-        let source = FileSource::open(log.path).map_err(|source| unreadable(log, source))?;
-        if source.size_bytes() != log.size_bytes {
-            return Err(changed(log));
-        }
-        let begin = accepts_json(Call::new(Method::POST, self.url(&["uploads"])).repeatable())
-            .json(&json!({"filename": log.filename, "size_bytes": log.size_bytes}));
-        let mut upload: Upload = match self.http().json(&begin) {
-            Ok(upload) => upload,
-            Err(error @ ClientError::Conflict { .. }) => return self.taken(log, error),
-            // An older server.
-            Err(ClientError::NotFound { .. }) => return self.upload_whole(log, progress),
-            Err(error) => return Err(error),
-        };
         let id = upload.upload_id.clone();
         let sizes = PartSizes::new(upload.part_bytes_max);
         for _ in 0..ROUNDS_MAX {
-            let missing = missing(&source, log, &upload.parts)?;
+            let missing = missing(source, log, &upload.parts)?;
             let arrived = AtomicU64::new(log.size_bytes - missing.iter().map(|(_, size)| size).sum::<u64>());
             progress(arrived.load(Ordering::Relaxed));
-            let sender = Sender { client: self, log, source: &source, id: &id, sizes: &sizes };
+            let sender = Sender { client: self, log, source, id: &id, sizes: &sizes };
             sender.send(missing, &|size| progress(arrived.fetch_add(size, Ordering::Relaxed) + size))?;
             let call = Call::new(Method::POST, self.url(&["uploads", &id, "complete"]))
                 .repeatable()
@@ -205,7 +229,6 @@ impl Client {
                         was_there: false,
                     });
                 }
-                Err(error @ ClientError::NotFound { .. }) => return self.taken(log, error),
                 Err(error @ ClientError::Conflict { .. }) => {
                     // Someone else was first, or parts are missing after all.
                     if let Some(there) = self.already_stored(log)? {
@@ -455,11 +478,11 @@ impl Sender<'_> {
     /// False: the part is too large for something on the way, and parts are smaller from now on.
     fn part(&self, start: u64, size: u64) -> Result<bool> {
         let bytes = read_part(self.source, self.log, start, size)?;
-        let hash = LogHash::from_bytes(Sha256::digest(&bytes).into());
+        let crc32 = crc32fast::hash(&bytes);
         let url = self.client.url(&["uploads", self.id, "parts", &start.to_string()]);
         let call = Call::new(Method::PUT, url)
             .timeout(ANSWER_TIMEOUT + Duration::from_secs(size / SLOWEST))
-            .header(PART_HASH, hash.as_str())
+            .header(PART_CRC, &crc32.to_string())
             .bytes("application/octet-stream", Bytes::from(bytes));
         match self.client.http().done(&call) {
             Ok(()) => Ok(true),
@@ -470,7 +493,11 @@ impl Sender<'_> {
                     .client
                     .http()
                     .json::<Upload>(&accepts_json(Call::get(self.client.url(&["uploads", self.id]))));
-                if alive.is_ok() && self.sizes.shrink(size) { Ok(false) } else { Err(error) }
+                match alive {
+                    Ok(_) if self.sizes.shrink(size) => Ok(false),
+                    Err(gone @ ClientError::NotFound { .. }) => Err(gone),
+                    _ => Err(error),
+                }
             }
             Err(error) => Err(error),
         }
@@ -504,7 +531,7 @@ fn missing(source: &FileSource, log: &LogFile<'_>, parts: &[Part]) -> Result<Vec
             continue;
         }
         let bytes = read_part(source, log, part.start, part.size_bytes)?;
-        if LogHash::from_bytes(Sha256::digest(&bytes).into()).as_str() != part.sha256 {
+        if crc32fast::hash(&bytes) != part.crc32 {
             continue;
         }
         if part.start > at {
@@ -559,13 +586,13 @@ mod tests {
         let part = |start: usize, size: usize| Part {
             start: start as u64,
             size_bytes: size as u64,
-            sha256: LogHash::from_bytes(Sha256::digest(&bytes[start..start + size]).into()).to_string(),
+            crc32: crc32fast::hash(&bytes[start..start + size]),
         };
         let find = |parts: &[Part]| missing(&source, &log, parts).unwrap().into_iter().collect::<Vec<_>>();
         assert_eq!(find(&[]), [(0, 100)]);
         assert_eq!(find(&[part(50, 50), part(0, 50)]), []);
         assert_eq!(find(&[part(10, 10), part(40, 20)]), [(0, 10), (20, 20), (60, 40)]);
-        let other = Part { sha256: hash.to_string(), ..part(0, 50) };
+        let other = Part { crc32: part(1, 49).crc32, ..part(0, 50) };
         let beyond = Part { size_bytes: 51, ..part(50, 50) };
         assert_eq!(find(&[other, beyond]), [(0, 100)]);
         std::fs::remove_file(&path).unwrap();

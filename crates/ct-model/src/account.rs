@@ -137,6 +137,7 @@ pub struct TokenRow {
 /// What `POST /api/tokens` takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NewToken {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -107,7 +107,9 @@ impl From<StoreError> for ApiError {
             StoreError::Conflict(_) => Self::conflict(error.to_string()),
             StoreError::Forbidden { .. } => Self::forbidden(error.to_string()),
             StoreError::Invalid { .. } => Self::invalid(error.to_string()),
-            StoreError::HashDiffers { .. } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()),
+            StoreError::HashDiffers { .. } | StoreError::PartDamaged { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
+            }
             StoreError::Busy { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).retry_after(2)
             }

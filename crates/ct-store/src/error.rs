@@ -47,6 +47,16 @@ pub enum StoreError {
         /// Of the bytes that arrived.
         found: LogHash,
     },
+    /// A part of an upload is not what was announced.
+    #[error("the part from byte {start} on has CRC-32 {found} instead of {expected}")]
+    PartDamaged {
+        /// Its first byte.
+        start: u64,
+        /// As announced.
+        expected: u32,
+        /// Of the bytes that arrived.
+        found: u32,
+    },
     /// A newer version of this program made the data folder.
     #[error(
         "{} has schema version {found}, made by a newer ct; this one knows versions up to {supported}: \

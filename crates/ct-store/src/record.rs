@@ -125,7 +125,7 @@ pub struct UploadPart {
     /// Its length.
     pub size_bytes: u64,
     /// Of its bytes.
-    pub sha256: LogHash,
+    pub crc32: u32,
 }
 
 /// What came of a registration.

@@ -268,7 +268,9 @@ impl From<StoreError> for CliError {
             StoreError::Conflict(_) => (Kind::Conflict, None),
             StoreError::Forbidden { .. } => (Kind::Conflict, None),
             StoreError::Invalid { .. } => (Kind::Usage, None),
-            StoreError::NewerSchema { .. } | StoreError::HashDiffers { .. } => (Kind::Data, None),
+            StoreError::NewerSchema { .. }
+            | StoreError::HashDiffers { .. }
+            | StoreError::PartDamaged { .. } => (Kind::Data, None),
             StoreError::Corrupt { .. } => {
                 let hint = "the logs are kept apart from the database: move ct.sqlite and the files that begin so away, \
                             then make the runs again with ct runs make on the logs folder beside it (edits of names \

@@ -18,6 +18,7 @@ use ct_model::{
 };
 use ct_store::{Actor, Store};
 use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 
 use crate::error::CliError;
 use crate::output::Progress;
@@ -336,6 +337,15 @@ fn file_url(path: &Path) -> String {
         }
     }
     url
+}
+
+/// What a part of a log is called, so that a later process knows it again; none when nothing tells the log from others.
+pub(crate) fn part_name(log: &RemoteLog, hash: Option<&LogHash>) -> Option<String> {
+    let known = hash.cloned().or_else(|| {
+        let (tag, length) = (log.e_tag()?, log.length()?);
+        Some(LogHash::from_bytes(Sha256::digest(format!("{length} {tag}")).into()))
+    });
+    known.and_then(|known| known.as_str().get(..32).map(str::to_owned))
 }
 
 /// Downloads a log into a file, going on with what is in it. What turns out altered is fetched once more from its

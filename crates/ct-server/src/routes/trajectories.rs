@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use ct_model::{
-    DatasetName, Outcome, TrajectoryDocument, TrajectoryId, TrajectoryPage, TrajectoryQuery, TrajectoryRow,
+    DatasetKind, DatasetName, Outcome, TrajectoryDocument, TrajectoryId, TrajectoryPage, TrajectoryQuery,
+    TrajectoryRow,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -329,13 +330,21 @@ async fn zip(State(app): State<App>, _: Reader, mut params: Filters) -> Result<R
                 (app.store.trajectory_ids(&query)?.items, json!({"run_id": run}))
             }
             (true, None, Some(dataset)) => {
+                let found = app.store.dataset(&dataset, version)?;
                 let query = TrajectoryQuery {
                     versioned_dataset: Some(dataset.clone()),
-                    versioned_dataset_version: version,
+                    versioned_dataset_version: Some(found.version),
                     ..TrajectoryQuery::default()
                 };
-                let selection = json!({"versioned_dataset": dataset, "versioned_dataset_version": version});
-                (app.store.trajectory_ids(&query)?.items, selection)
+                let mut ids = app.store.trajectory_ids(&query)?.items;
+                if found.kind == DatasetKind::Trajectory {
+                    // Those whose run is deleted come last, to be told as failed.
+                    let items = found.item_ids.unwrap_or_default();
+                    ids.extend(items.into_iter().filter_map(|id| id.parse().ok()));
+                }
+                let selection =
+                    json!({"versioned_dataset": dataset, "versioned_dataset_version": found.version});
+                (ids, selection)
             }
             _ => {
                 return Err(ApiError::invalid(

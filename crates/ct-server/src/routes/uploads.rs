@@ -17,8 +17,8 @@ use crate::body;
 use crate::error::ApiError;
 use crate::extract::Body;
 
-/// SHA-256 of a part, in hex.
-const PART_HASH: &str = "x-ct-sha256";
+/// CRC-32 of a part, a number.
+const PART_CRC: &str = "x-ct-crc32";
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -47,8 +47,8 @@ struct Part {
     start: u64,
     /// Its length.
     size_bytes: u64,
-    /// SHA-256 of its bytes, in hex.
-    sha256: String,
+    /// CRC-32 of its bytes.
+    crc32: u32,
 }
 
 /// What the log has to be.
@@ -74,7 +74,7 @@ struct Completed {
 
 impl From<UploadPart> for Part {
     fn from(part: UploadPart) -> Self {
-        Self { start: part.start, size_bytes: part.size_bytes, sha256: part.sha256.into() }
+        Self { start: part.start, size_bytes: part.size_bytes, crc32: part.crc32 }
     }
 }
 
@@ -135,15 +135,15 @@ async fn give_up(
     .await
 }
 
-/// Put the bytes from `start` on: a part of any length, with its SHA-256 in `x-ct-sha256`. Repeating it is fine.
+/// Put the bytes from `start` on: a part of any length, with its CRC-32 in `x-ct-crc32`. Repeating it is fine.
 #[utoipa::path(put, path = "/api/uploads/{id}/parts/{start}", tag = "uploads",
-    params(("id" = String, Path), ("start" = u64, Path), ("x-ct-sha256" = Option<String>, Header)),
+    params(("id" = String, Path), ("start" = u64, Path), ("x-ct-crc32" = Option<u32>, Header)),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"), responses(
     (status = 200, body = Part), (status = 400, description = "it has another length, or lies outside of the log"),
     (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
     (status = 404, description = "this user has no such upload"),
     (status = 409, description = "other bytes are there already"),
-    (status = 422, description = "its hash is not what was said"),
+    (status = 422, description = "its CRC-32 is not what was said"),
     (status = 503, description = "the same bytes are arriving from someone else"),
     (status = 507, description = "the disk is full")))]
 async fn put_part(
@@ -155,12 +155,12 @@ async fn put_part(
     let start: u64 =
         start.parse().map_err(|_| ApiError::invalid("a part begins at a byte, counted from 0"))?;
     let (parts, sent) = request.into_parts();
-    let hash = part_hash(&parts.headers)?;
+    let crc32 = part_crc(&parts.headers)?;
     let size_bytes = body::content_length(&parts.headers);
     let actor = caller.actor();
     let followed = (id.clone(), actor.clone());
     let part = body::read_body(&app, sent, move |app, source| {
-        Ok(app.store.put_part(&id, start, size_bytes, hash.as_ref(), source, &actor)?)
+        Ok(app.store.put_part(&id, start, size_bytes, crc32, source, &actor)?)
     });
     let part = part.await?;
     // The answer does not wait for the hash of the whole.
@@ -172,10 +172,10 @@ async fn put_part(
     Ok(Json(part.into()))
 }
 
-fn part_hash(headers: &HeaderMap) -> Result<Option<LogHash>, ApiError> {
-    let Some(value) = headers.get(PART_HASH) else { return Ok(None) };
-    let hash = value.to_str().ok().and_then(|text| text.to_ascii_lowercase().parse().ok());
-    Ok(Some(hash.ok_or_else(|| ApiError::invalid(format!("{PART_HASH}: not a SHA-256 of 64 hex digits")))?))
+fn part_crc(headers: &HeaderMap) -> Result<Option<u32>, ApiError> {
+    let Some(value) = headers.get(PART_CRC) else { return Ok(None) };
+    let crc32 = value.to_str().ok().and_then(|text| text.parse().ok());
+    Ok(Some(crc32.ok_or_else(|| ApiError::invalid(format!("{PART_CRC}: not a CRC-32 as a number")))?))
 }
 
 /// Make a log of the parts, when their bytes have this hash.

@@ -144,6 +144,8 @@ fn a_token_makes_no_token_that_is_more_than_itself() {
     assert_eq!(make(&write, json!({"scope": "admin"})).error().0, 403);
     assert_eq!(make(&write, json!({"scope": "root"})).error().0, 400);
     assert_eq!(make(&write, json!({"expires_in_seconds": u64::MAX})).error().0, 400);
+    // What is not understood makes no token that never ends.
+    assert_eq!(make(&write, json!({"expires_at": "2020-01-01T00:00:00Z"})).error().0, 400);
     let made = make(&write, json!({"label": "hour", "scope": "write", "expires_in_seconds": 3600})).ok();
     assert_eq!((&made["details"]["label"], &made["details"]["scope"]), (&json!("hour"), &json!("write")));
     let hour = made["token"].as_str().unwrap();

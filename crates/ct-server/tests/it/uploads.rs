@@ -19,6 +19,10 @@ fn sha256(bytes: &[u8]) -> String {
     LogHash::from_bytes(Sha256::digest(bytes).into()).to_string()
 }
 
+fn crc32(bytes: &[u8]) -> String {
+    crc32fast::hash(bytes).to_string()
+}
+
 /// Someone who uploads.
 struct Client<'a> {
     address: SocketAddr,
@@ -42,12 +46,12 @@ impl Client<'_> {
     }
 
     fn part(&self, id: &str, start: usize, bytes: &[u8]) -> Answer {
-        self.part_as(id, start, bytes, &sha256(bytes))
+        self.part_as(id, start, bytes, &crc32(bytes))
     }
 
-    fn part_as(&self, id: &str, start: usize, bytes: &[u8], hash: &str) -> Answer {
+    fn part_as(&self, id: &str, start: usize, bytes: &[u8], crc32: &str) -> Answer {
         let authorization = format!("Bearer {}", self.token);
-        let headers = [("Authorization", authorization.as_str()), ("x-ct-sha256", hash)];
+        let headers = [("Authorization", authorization.as_str()), ("x-ct-crc32", crc32)];
         send(self.address, "PUT", &format!("/api/uploads/{id}/parts/{start}"), &headers, Some(bytes))
     }
 
@@ -90,7 +94,7 @@ fn parts_come_in_any_order_and_again() {
     // Asking again goes on; another user has an upload of their own.
     let again = client.begun("r1.eval", log.len());
     assert_eq!(again["upload_id"], begun["upload_id"]);
-    let part = json!({"start": 0, "size_bytes": 1_000_000, "sha256": sha256(&log[..1_000_000])});
+    let part = json!({"start": 0, "size_bytes": 1_000_000, "crc32": crc32fast::hash(&log[..1_000_000])});
     assert_eq!((again["parts"].as_array().unwrap().len(), &again["parts"][0]), (2, &part));
     let token = wire::token(&server.store, "bob", Scope::Write);
     let other = Client { address: server.address, token: &token };
@@ -134,13 +138,14 @@ fn what_is_wrong_is_not_taken() {
     assert_eq!(client.part(&id, usize::MAX, &log).status, 400);
     assert_eq!(client.part(&id, 0, b"").status, 400);
     assert_eq!(client.part_as(&id, 0, &log, "nonsense").status, 400);
-    let answer = client.part_as(&id, 0, &log, &sha256(b"other"));
+    let answer = client.part_as(&id, 0, &log, &crc32(b"other"));
     assert_eq!(answer.status, 422);
+    assert!(answer.error().contains("from byte 0 on"), "{answer:?}");
     assert_eq!(client.parts(&id), []);
     // What was not what it was said to be is overwritten by what is.
     let mut wrong = log.clone();
     wrong[3] ^= 1;
-    assert_eq!(client.part_as(&id, 0, &wrong, &sha256(&log)).status, 422);
+    assert_eq!(client.part_as(&id, 0, &wrong, &crc32(&log)).status, 422);
     assert_eq!(client.part(&id, 0, &log).status, 200);
     let answer = client.complete(&id, &sha256(b"other"));
     assert_eq!(answer.status, 422);

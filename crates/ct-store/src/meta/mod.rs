@@ -109,7 +109,7 @@ pub(crate) trait MetaStore: AccountStore + CommentStore + DatasetStore + UploadS
     /// Hides a run, or shows it again. False: nothing changed.
     fn set_deleted(&self, run: &RunId, deleted: bool, actor: &Actor, now: Timestamp) -> Result<bool>;
     /// Removes a deleted run for good. False: it is not deleted, or not there.
-    fn purge_run(&self, run: &RunId) -> Result<bool>;
+    fn purge_run(&self, run: &RunId, actor: &Actor, now: Timestamp) -> Result<bool>;
     /// What there is, in numbers.
     fn totals(&self) -> Result<Totals>;
     /// Every claim on a log.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::FilesLock;
 use super::uploads::is_idle;
+use crate::actor::Actor;
 use crate::blob::{self, FoundFile, LogKey};
 use crate::error::{Result, StoreError};
 use crate::meta::{Abandoned, LogUse};
@@ -136,7 +137,8 @@ fn purge(
     let mut purged = HashSet::new();
     for log in uses {
         if log.deleted_at.is_some_and(|deleted_at| deleted_at < before) && purged.insert(&log.run) {
-            let removed = options.dry_run || store.meta().purge_run(&log.run)?;
+            let removed =
+                options.dry_run || store.meta().purge_run(&log.run, &Actor::local(), store.now())?;
             if removed {
                 let subject = log.run.to_string();
                 items.push(GcItem { kind: GcKind::DeletedRun, subject, size_bytes: 0 });

@@ -74,10 +74,46 @@ impl<'s> Ingest<'s> {
             Ok(())
         })?;
         let hash = hashed.sha256.expect("asked for above");
+        self.stage(copy, StagedLog { hash, size_bytes, format, path, healed: false })
+    }
+
+    /// Where what arrives slowly can be gathered, for [`Self::stage_fetched`]: what an earlier process gathered under the
+    /// same name is in the file. Nobody else writes to it while this process has the handle. `None`: somebody does, or
+    /// files cannot be locked here.
+    pub fn partial(&self, name: &str) -> Result<Option<(PathBuf, File)>> {
+        let path = self.store.data_dir().join("tmp").join(format!("{name}.part"));
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(&path).map_err(StoreError::io("write a temporary file", &path))?;
+        // Whoever had it may have staged it between the two.
+        let mine = file.try_lock().is_ok() && path.exists();
+        Ok(mine.then_some((path, file)))
+    }
+
+    /// A file of this ingest alone.
+    pub fn scratch(&self) -> PathBuf {
+        self.folder.path().join("fetched")
+    }
+
+    /// As [`Self::stage_log`], of a file in the data folder's `tmp` that has this hash: it is moved, not copied.
+    pub fn stage_fetched(
+        &mut self,
+        file: &Path,
+        hash: LogHash,
+        size_bytes: u64,
+        format: LogFormat,
+    ) -> Result<StagedLog> {
+        let path = self.folder.path().join(format!("log.{}", format.as_str()));
+        let doing = "move the log within the data folder";
+        fs::rename(file, &path).map_err(StoreError::io(doing, file))?;
+        let log = File::options().write(true).open(&path).map_err(StoreError::io(doing, &path))?;
+        self.stage(log, StagedLog { hash, size_bytes, format, path, healed: false })
+    }
+
+    fn stage(&mut self, copy: File, mut staged: StagedLog) -> Result<StagedLog> {
         // The disk is at work while the log is converted; what it says is asked for before the log is published.
         self.syncing = Some(std::thread::spawn(move || copy.sync_all()));
-        let key = LogKey { hash, format };
-        let mut staged = StagedLog { hash: key.hash.clone(), size_bytes, format, path, healed: false };
+        let key = LogKey { hash: staged.hash.clone(), format: staged.format };
         let logs = self.store.logs();
         if logs.equals(&key, &staged.path)? {
             let copy = std::mem::replace(&mut staged.path, logs.path(&key));

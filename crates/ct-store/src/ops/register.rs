@@ -153,7 +153,7 @@ fn take_document(
     own(&mut document, actor, now);
     document.retain(|field, value| !value.is_null() || NULLABLE.contains(&field.as_str()));
     let value = Value::Object(document);
-    let typed: TrajectoryDocument = typed(&value).map_err(invalid)?;
+    let mut typed: TrajectoryDocument = typed(&value).map_err(invalid)?;
     let Value::Object(mut document) = value else { return Err(invalid("not an object".to_owned())) };
     let id = typed.trajectory_id.clone().ok_or_else(|| invalid("trajectory_id: missing".to_owned()))?;
     let run = typed.run_id.clone().ok_or_else(|| invalid("run_id: missing".to_owned()))?;
@@ -174,7 +174,8 @@ fn take_document(
     let mut sums = Sums::default();
     sums.add(&typed, setting.and_then(Value::as_str));
     document.remove("eval_metadata");
-    let mut entry = Entry::new(&typed, id, run.clone(), Some(typed.eval_metadata.clone()));
+    let eval_metadata = std::mem::take(&mut typed.eval_metadata);
+    let mut entry = Entry::new(&typed, id, run.clone(), Some(eval_metadata));
     entry.document = Value::Object(document).to_string();
     Ok(PendingDocument { run, position: position as u64, entry, sums })
 }

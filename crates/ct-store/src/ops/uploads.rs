@@ -1,6 +1,6 @@
 //! Logs that come in parts, in any order and from several clients at once, over several starts of the server.
 //!
-//! All parts are written to their places in one file. A part counts once its hash was right and its row is written: it
+//! All parts are written to their places in one file. A part counts once its CRC-32 was right and its row is written: it
 //! then outlives the process. A power cut may cost bytes whose rows are there; the hash of the whole, without which no
 //! log counts as stored, tells. It is computed behind the parts as they join up, so that completing reads little; in a
 //! new process it is computed again from the file. Completing renames the file.
@@ -134,7 +134,7 @@ impl Store {
         id: &str,
         start: u64,
         size_bytes: Option<u64>,
-        hash: Option<&LogHash>,
+        crc32: Option<u32>,
         source: &mut dyn Read,
         actor: &Actor,
     ) -> Result<UploadPart> {
@@ -147,12 +147,14 @@ impl Store {
         let file = self.open_upload(&live)?;
         let failed = || StoreError::io("write an upload", &live.path);
         let mut at = start;
-        let hashed = copy_hashed(source, Hashes { sha256: true, md5: false }, |bytes| {
+        let mut hasher = crc32fast::Hasher::new();
+        let copied = copy_hashed(source, Hashes { sha256: false, md5: false }, |bytes| {
             let end = at + bytes.len() as u64;
             if end > size {
                 return Err(outside());
             }
             claim.extend(end)?;
+            hasher.update(bytes);
             let pieces = lock(&live.covered).cut(at, end);
             for (from, to, there) in pieces {
                 let piece = &bytes[offset(from - at)..offset(to - at)];
@@ -169,19 +171,18 @@ impl Store {
             at = end;
             Ok(())
         })?;
-        if let Some(said) = size_bytes.filter(|said| *said != hashed.size_bytes) {
-            let found = hashed.size_bytes;
+        if let Some(said) = size_bytes.filter(|said| *said != copied.size_bytes) {
+            let found = copied.size_bytes;
             return Err(StoreError::invalid(format!("the part has {found} bytes instead of {said}")));
         }
-        if hashed.size_bytes == 0 {
+        if copied.size_bytes == 0 {
             return Err(StoreError::invalid("a part has at least one byte"));
         }
-        let sha256 = hashed.sha256.expect("asked for above");
-        if let Some(expected) = hash.filter(|hash| **hash != sha256) {
-            let (what, expected) = ("the part".to_owned(), expected.clone());
-            return Err(StoreError::HashDiffers { what, expected, found: sha256 });
+        let found = hasher.finalize();
+        if let Some(expected) = crc32.filter(|expected| *expected != found) {
+            return Err(StoreError::PartDamaged { start, expected, found });
         }
-        let part = UploadPart { start, size_bytes: hashed.size_bytes, sha256 };
+        let part = UploadPart { start, size_bytes: copied.size_bytes, crc32: found };
         self.meta().add_part(id, &part, self.now())?;
         lock(&live.covered).add(start, at);
         Ok(part)

@@ -1,7 +1,7 @@
 //! What users change, delete and restore.
 
-use ct_model::{Comment, RunEdit, RunQuery, TrajectoryQuery};
-use ct_store::{Actor, Conflict, StoreError};
+use ct_model::{AuditQuery, Comment, RunEdit, RunQuery, TrajectoryQuery};
+use ct_store::{Actor, Conflict, GcOptions, StoreError};
 use serde_json::{Map, json};
 
 use crate::support::{Home, draft, second, trajectory};
@@ -162,4 +162,23 @@ fn what_is_not_there_is_not_found() {
     not_found(home.store.edit_run(&run, &RunEdit::default(), &Actor::local()));
     not_found(home.store.delete_run(&run, &Actor::local()).map(drop));
     not_found(home.store.restore_run(&run, &Actor::local()).map(drop));
+}
+
+#[test]
+fn a_run_that_goes_for_good_is_in_the_record() {
+    let home = Home::new();
+    let (gone, kept) = (home.add(&draft("gone", 1)), home.add(&draft("kept", 1)));
+    home.store.delete_run(&gone, &Actor::local()).unwrap();
+    let purge = |dry_run| {
+        home.store.gc(GcOptions { dry_run, purge_deleted_before: Some(second(1_000_000)) }).unwrap();
+        let rows = home.store.audit_rows(&AuditQuery { limit: 100, ..AuditQuery::default() }).unwrap();
+        let purged = rows.into_iter().filter(|row| row.action == "run.purge");
+        purged.map(|row| (row.subject, row.origin)).collect::<Vec<_>>()
+    };
+    assert_eq!(purge(true), []);
+    let expected = [(format!("run {gone}"), "local".to_owned())];
+    assert_eq!(purge(false), expected);
+    assert!(home.store.run(&gone).is_err() && home.store.run(&kept).is_ok());
+    // What is gone does not go again.
+    assert_eq!(purge(false), expected);
 }

@@ -70,7 +70,7 @@ pub(crate) fn save_dir(
         Ok::<_, CliError>(Target { hash, run_id, writer, ids })
     };
     let worked = std::thread::scope(|scope| {
-        scope.spawn(|| target.set(begin()));
+        scope.spawn(|| drop(target.set(begin())));
         in_order(
             samples.len(),
             threads(),

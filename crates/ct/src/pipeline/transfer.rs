@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use ct_client::{Client, LogPlace, RemoteLog};
 use ct_model::convert::HeaderFacts;
 use ct_model::{LogHash, RunEdit, RunHeader, RunId};
-use ct_store::{Actor, CommitMode, Committed, NewRun, Store};
+use ct_store::{Actor, CommitMode, Committed, Ingest, NewRun, Store};
 
 use super::partial::TemporaryFolder;
 use super::upload::{Spool, ToSend, known_run};
 use super::{MadeRun, MadeStatus, folder, input, make};
 use crate::error::CliError;
-use crate::home::{Home, Run, fetch};
+use crate::home::{Home, Run, fetch, part_name};
 use crate::output::Progress;
 
 /// Brings a run to a server. What is there already is not sent again; names and tags are carried over.
@@ -105,25 +105,32 @@ pub(crate) fn pull(
     }
     let remote = RemoteLog::open(LogPlace::Run(from.clone(), run.clone()))?;
     let mut ingest = store.begin_ingest()?;
-    progress.bytes("downloading", remote.length().unwrap_or_default());
-    let mut done = 0;
-    let staged = ingest.stage_log(&mut remote.read_from(0), known.record.log.format, &mut |so_far| {
-        progress.advance(so_far - done);
-        done = so_far;
-    })?;
-    if let Some(expected) = known.log.as_ref().map(|log| &log.hash).or(remote.sha256())
-        && *expected != staged.hash
-    {
-        let problem = format!("its sha256 is {}, and should be {expected}", staged.hash);
-        return Err(ct_client::ClientError::Altered { what: remote.shown(), problem }.into());
-    }
-    if let Some(held) = ingest.known(&staged.hash)? {
+    let expected = known.log.as_ref().map(|log| &log.hash).or(remote.sha256());
+    // What a killed pull left is gone on with, and stays until all the rest came as well.
+    let partial = match part_name(&remote, expected) {
+        Some(name) => ingest.partial(&format!("pull-{name}"))?,
+        None => None,
+    };
+    let (path, _lock) = match partial {
+        Some((path, lock)) => (path, Some(lock)),
+        None => (ingest.scratch(), None),
+    };
+    let fetched = fetch(&remote, &path, expected, Some(progress))?;
+    let format = known.record.log.format;
+    let stage = |ingest: &mut Ingest<'_>| {
+        ingest.stage_fetched(&path, fetched.hash.clone(), fetched.size_bytes, format)
+    };
+    if let Some(held) = ingest.known(&fetched.hash)? {
+        // When it is damaged here, this makes it whole.
+        stage(&mut ingest)?;
         let there = store.run(&held.run_id)?;
         return Ok(made(&held.run_id, &Run { log: Some(there.log.clone()), record: there }, false, false));
     }
-    let log = input::open(&staged.path)?;
-    let header = log.header().map_err(|e| CliError::log(&staged.path, &e))?;
-    let facts = HeaderFacts::from_value(&header.value);
+    let facts = {
+        let log = input::open(&path)?;
+        let header = log.header().map_err(|e| CliError::log(&path, &e))?;
+        HeaderFacts::from_value(&header.value)
+    };
     let mut failed = None;
     let mut count = 0;
     progress.items("reading", shown.trajectory_count.unwrap_or_default());
@@ -144,6 +151,7 @@ pub(crate) fn pull(
         return Err(error.into());
     }
     all_came(count, shown)?;
+    let staged = stage(&mut ingest)?;
     let whole = known.is_whole();
     let recorded = if whole { &known.record.recorded } else { shown };
     let mut header = recorded.clone();

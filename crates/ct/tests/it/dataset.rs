@@ -323,6 +323,14 @@ fn a_server_says_what_the_data_folder_says() {
     };
     assert_eq!(shown("?version=1"), ids[..2]);
     assert_eq!(shown(""), ids[1..3]);
+    // It is taken where trajectories are downloaded, too; there is nothing to filter.
+    let pasted = address("?version=1");
+    let download = ["runs", "download-trajs", &pasted, "-o", "pasted"];
+    let (code, _, said) = ask(&remote, &download, "", true);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(files(&remote, "pasted"), files(&remote, "d-v1"));
+    let (code, _, said) = ask(&remote, &[&download[..], &["-n", "1"]].concat(), "", true);
+    assert_eq!(code, Some(2), "{said}");
     let listed = remote
         .command(&["dataset", "list", "--format", "csv"])
         .env("CONTROL_TOWER_API_BASE_URL", &server.url)

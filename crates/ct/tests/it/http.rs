@@ -194,6 +194,8 @@ pub(crate) fn forward(request: &Request, upstream: &str) -> std::io::Result<Answ
         match name.as_str() {
             "connection" | "content-length" => {}
             "transfer-encoding" => chunked = true,
+            // Without the server's name the client comes back here.
+            "location" => answer = answer.header(&name, value.strip_prefix(upstream).unwrap_or(value)),
             _ => answer = answer.header(&name, value),
         }
     }

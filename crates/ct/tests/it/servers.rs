@@ -382,7 +382,6 @@ impl Proxy {
                 return Answer::new(503, "").header("retry-after", "0");
             }
             let mut answer = forward(request, &upstream).unwrap_or_else(|_| Answer::new(502, ""));
-            // Signed addresses lead past the proxy: bring them back.
             answer.with_length = !mood.without_length;
             if mood.cut_every.is_some_and(|every| number % every == 0) && answer.body.len() > 1 {
                 answer.with_length = true;
@@ -483,6 +482,58 @@ fn a_killed_upload_goes_on_where_it_was() {
     assert!(sent_before_kill > size / 4, "it was never killed on the way");
     assert!(last < size, "{last} of {size} bytes were sent again after {sent_before_kill} had arrived");
     assert_stored(&server.home, &log);
+}
+
+#[test]
+fn a_pull_that_broke_off_goes_on_where_it_was() {
+    let server = Server::start();
+    let there = Home::new();
+    big_log(&there.path("a.eval"), 9, SAMPLES, SAMPLE_BYTES);
+    let ask = ["--server", server.url(), "runs", "make", "a.eval"];
+    let made = there.command(&ask).env("CONTROL_TOWER_API_TOKEN", &server.token).output().unwrap();
+    assert!(made.status.success());
+    // The first answer that is more than a byte of the log is cut, and then the server fails.
+    let (upstream, failing, cuts) =
+        (server.url().to_owned(), Arc::new(Mutex::new(true)), AtomicUsize::new(0));
+    let now = Arc::clone(&failing);
+    let proxy = Http::start(move |request| {
+        let mut answer = forward(request, &upstream).unwrap_or_else(|_| Answer::new(502, ""));
+        if request.path().starts_with("/objects/") && answer.body.len() > 1 && *now.lock().unwrap() {
+            if cuts.fetch_add(1, Ordering::Relaxed) > 0 {
+                return Answer::new(500, "");
+            }
+            answer.cut_after = Some(answer.body.len() / 2);
+        }
+        answer
+    });
+    let home = Home::new();
+    let run =
+        server.home.json(&["--local", "runs", "list", "--format", "json"])["items"][0]["run_id"].clone();
+    let pull = || {
+        let mut command = home.command(&["runs", "pull", run.as_str().unwrap()]);
+        command.env("CONTROL_TOWER_API_BASE_URL", &proxy.url).env("CONTROL_TOWER_API_TOKEN", &server.token);
+        command.output().unwrap()
+    };
+    let broken = pull();
+    // The trouble is the network's, not this machine's.
+    assert_eq!(broken.status.code(), Some(7), "{}", String::from_utf8_lossy(&broken.stderr));
+    *failing.lock().unwrap() = false;
+    let before = proxy.asked().len();
+    let whole = pull();
+    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    let size = std::fs::metadata(there.path("a.eval")).unwrap().len();
+    let starts: Vec<u64> = proxy.asked()[before..]
+        .iter()
+        .filter(|request| request.path().starts_with("/objects/"))
+        .filter_map(|request| {
+            request.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?.0.parse().ok()
+        })
+        .filter(|&start| start > 0)
+        .collect();
+    assert_eq!(starts, [size / 2]);
+    assert_stored(&home, &there.path("a.eval"));
+    let left = std::fs::read_dir(home.path("../share/control-tower/tmp")).unwrap().count();
+    assert_eq!(left, 0, "nothing stays behind");
 }
 
 fn assert_stored(home: &Home, log: &Path) {

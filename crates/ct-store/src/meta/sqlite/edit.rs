@@ -112,7 +112,7 @@ pub(super) fn set_deleted(
     Ok(true)
 }
 
-pub(super) fn purge(conn: &Connection, run: &RunId) -> Result<bool> {
+pub(super) fn purge(conn: &Connection, run: &RunId, actor: &Actor, now: Timestamp) -> Result<bool> {
     let Some(old) = StoredRun::find(conn, run)?.filter(|old| old.deleted) else { return Ok(false) };
     let mut changes = Changes::default();
     old.unlist(conn, &mut changes)?;
@@ -127,5 +127,6 @@ pub(super) fn purge(conn: &Connection, run: &RunId) -> Result<bool> {
         [old.seq],
     )?;
     conn.execute("DELETE FROM runs WHERE seq = ?", [old.seq])?;
+    journal::note(conn, actor, now, "run.purge", &format!("run {run}"), None)?;
     Ok(true)
 }

@@ -356,8 +356,8 @@ impl MetaStore for SqliteStore {
         self.write("delete or restore a run", |conn| edit::set_deleted(conn, run, deleted, actor, now))
     }
 
-    fn purge_run(&self, run: &RunId) -> Result<bool> {
-        self.write("remove a run", |conn| edit::purge(conn, run))
+    fn purge_run(&self, run: &RunId, actor: &Actor, now: Timestamp) -> Result<bool> {
+        self.write("remove a run", |conn| edit::purge(conn, run, actor, now))
     }
 
     fn totals(&self) -> Result<Totals> {

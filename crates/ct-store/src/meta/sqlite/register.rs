@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ct_model::convert::Registration;
-use ct_model::{RunHeader, RunId};
+use ct_model::{RunHeader, RunId, TrajectoryId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
@@ -90,29 +90,47 @@ pub(super) fn register(
 /// Whether the very same document is there, waiting or visible.
 fn is_known(conn: &Connection, pending: &PendingDocument) -> Result<bool> {
     let trajectory = &pending.entry.row.trajectory_id;
-    let mut find = conn.prepare_cached(
-        "SELECT run_id, document, coalesce(documents.eval_metadata, run_details.eval_metadata) AS eval_metadata \
-             FROM trajectories JOIN documents ON trajectory = trajectories.seq JOIN runs ON runs.seq = trajectories.run \
-             JOIN run_details ON run_details.run = runs.seq WHERE trajectory_id = ?1 \
-         UNION ALL SELECT run_id, document, json_extract(entry, '$.entry.eval_metadata') \
-             FROM pending_documents WHERE trajectory_id = ?1 LIMIT 1",
-    )?;
-    let mut rows = find.query([trajectory.as_str()])?;
-    let Some(row) = rows.next()? else { return Ok(false) };
-    let held_by = read::run_id(row.get(0)?)?;
+    let Some(held) = held(conn, trajectory)? else { return Ok(false) };
     let (trajectory, run) = (trajectory.clone(), pending.run.clone());
-    if held_by != run {
-        return Err(StoreError::from(Conflict::TrajectoryTaken { trajectory, run, held_by }).into());
+    if held.by != run {
+        return Err(StoreError::from(Conflict::TrajectoryTaken { trajectory, run, held_by: held.by }).into());
     }
-    let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
-    let what = format!("the document of trajectory {trajectory}");
-    let of_run: Map<String, Value> = from_json(&what, text(2)?)?;
-    let stored = comparable_document(text(1)?, &of_run);
+    let stored = comparable_document(&held.document, &held.eval_metadata);
     let own = pending.entry.eval_metadata.clone().unwrap_or_default();
     if stored.is_none() || stored != comparable_document(&pending.entry.document, &own) {
         return Err(StoreError::from(Conflict::DocumentDiffers { trajectory, run }).into());
     }
     Ok(true)
+}
+
+/// A document that is there, and the run that has it.
+struct Held {
+    by: RunId,
+    document: String,
+    eval_metadata: Map<String, Value>,
+}
+
+fn held(conn: &Connection, trajectory: &TrajectoryId) -> Result<Option<Held>> {
+    // Nearly always there is none: two small questions cost less than one about all that it takes to compare.
+    let mut find = conn.prepare_cached("SELECT seq FROM trajectories WHERE trajectory_id = ?")?;
+    let seq: Option<i64> = find.query_row([trajectory.as_str()], |row| row.get(0)).optional()?;
+    if let Some(seq) = seq {
+        let mut find = conn.prepare_cached(
+            "SELECT run_id, document, coalesce(documents.eval_metadata, run_details.eval_metadata) \
+             FROM trajectories JOIN documents ON trajectory = trajectories.seq JOIN runs ON runs.seq = trajectories.run \
+             JOIN run_details ON run_details.run = runs.seq WHERE trajectories.seq = ?",
+        )?;
+        let found = find.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?)));
+        let (by, document, eval_metadata) = found?;
+        let eval_metadata = from_json("what a log says of its eval", &eval_metadata)?;
+        return Ok(Some(Held { by: read::run_id(by)?, document, eval_metadata }));
+    }
+    let mut find =
+        conn.prepare_cached("SELECT entry, document, run_id FROM pending_documents WHERE trajectory_id = ?")?;
+    let mut rows = find.query([trajectory.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let eval_metadata = waiting(row)?.entry.eval_metadata.unwrap_or_default();
+    Ok(Some(Held { by: read::run_id(row.get(2)?)?, document: row.get(1)?, eval_metadata }))
 }
 
 /// Makes the run visible with all that waits for it; or sees that it is, with this very header.

@@ -171,7 +171,7 @@ fn parse_hash(text: &str) -> DbResult<LogHash> {
 
 fn upload_parts(conn: &Connection, id: &str) -> DbResult<Vec<UploadPart>> {
     let mut find = conn.prepare_cached(
-        "SELECT start, size_bytes, hash FROM upload_parts WHERE upload_id = ? ORDER BY start",
+        "SELECT start, size_bytes, crc32 FROM upload_parts WHERE upload_id = ? ORDER BY start",
     )?;
     let mut rows = find.query([id])?;
     let mut parts = Vec::new();
@@ -179,7 +179,7 @@ fn upload_parts(conn: &Connection, id: &str) -> DbResult<Vec<UploadPart>> {
         parts.push(UploadPart {
             start: unsigned(read::get(row, "start")?),
             size_bytes: unsigned(read::get(row, "size_bytes")?),
-            sha256: parse_hash(&read::get::<String>(row, "hash")?)?,
+            crc32: read::get(row, "crc32")?,
         });
     }
     Ok(parts)
@@ -193,10 +193,10 @@ fn add_part(conn: &Connection, id: &str, part: &UploadPart, now: Timestamp) -> D
     }
     // Of two that begin alike the longer one says more.
     let mut add = conn.prepare_cached(
-        "INSERT INTO upload_parts (upload_id, start, size_bytes, hash) VALUES (?1, ?2, ?3, ?4) \
-         ON CONFLICT DO UPDATE SET size_bytes = ?3, hash = ?4 WHERE size_bytes < ?3",
+        "INSERT INTO upload_parts (upload_id, start, size_bytes, crc32) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT DO UPDATE SET size_bytes = ?3, crc32 = ?4 WHERE size_bytes < ?3",
     )?;
-    add.execute(params![id, signed(part.start), signed(part.size_bytes), part.sha256.as_str()])?;
+    add.execute(params![id, signed(part.start), signed(part.size_bytes), part.crc32])?;
     Ok(())
 }
 

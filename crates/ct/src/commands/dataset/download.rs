@@ -64,6 +64,18 @@ pub(super) fn download(arguments: &DownloadArgs, context: &Context) -> Result<()
     }
 }
 
+/// As `ct dataset download` of an address.
+pub(crate) fn download_address(
+    address: &str,
+    output: Option<PathBuf>,
+    overwrite: bool,
+    format: Format,
+    context: &Context,
+) -> Result<(), CliError> {
+    let dataset = address.parse().map_err(|problem: String| CliError::usage(problem))?;
+    download(&DownloadArgs { dataset, output, overwrite, format }, context)
+}
+
 /// Those that are there, and after them those that are not as failed.
 fn trajectories(
     home: &Home,

@@ -18,6 +18,7 @@ use super::Context;
 use crate::error::CliError;
 
 pub(crate) use create::NewDataset;
+pub(crate) use download::download_address;
 pub(crate) use home::Datasets;
 pub(crate) use reference::named;
 

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::filters;
 use crate::commands::Context;
+use crate::commands::dataset::download_address;
 use crate::commands::target::{self, Target};
 use crate::error::{CliError, Kind};
 use crate::home::Home;
@@ -36,7 +37,7 @@ Running it again skips what is right and repairs what is not.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DownloadTrajsArgs {
-    /// The run: an id, the beginning of one, or its address; the address of one trajectory is taken too
+    /// The run: an id, the beginning of one, or its address; that of a trajectory or a dataset is taken too
     #[arg(value_name = "RUN|URL")]
     run: Option<String>,
     /// The folder to write to [default: ./<run id>; without a run ./trajectories]
@@ -86,6 +87,16 @@ pub(super) fn download_trajs(arguments: &DownloadTrajsArgs, context: &Context) -
         return Err(CliError::usage("neither a run nor a filter given")
             .hint("name a run: ct runs download-trajs RUN")
             .hint("or find trajectories in all runs: ct runs download-trajs -e ENV -t TASK --tag TAG"));
+    }
+    if let Some(text) = &arguments.run
+        && let Target::DatasetPage { name, .. } = Target::parse(text)?
+    {
+        if arguments.filters() {
+            return Err(CliError::usage(format!("the items of dataset {name} are not filtered here"))
+                .hint("publish those that pass as a dataset of their own: ct dataset create --help"));
+        }
+        let DownloadTrajsArgs { output, overwrite, format, .. } = arguments;
+        return download_address(text, output.clone(), *overwrite, *format, context);
     }
     let home = match &arguments.run {
         Some(text) => context.home_of(text)?,

@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use ct_client::{Downloaded, LogPlace, RemoteLog};
 use ct_model::{LogHash, RunId};
-use sha2::{Digest as _, Sha256};
 
 use super::download_eval::{DownloadEvalArgs, hash_of, print};
 use crate::commands::target;
 use crate::error::CliError;
-use crate::home::{Run, fetch};
+use crate::home::{Run, fetch, part_name};
 use crate::output::{self, Format, Printer, Progress};
 use crate::pipeline::partial;
 
@@ -135,12 +134,7 @@ fn write(
     };
     let failed = |error: &io::Error| CliError::io("write", path, error);
     fs::create_dir_all(folder).map_err(|error| CliError::io("make the folder", folder, &error))?;
-    let validator = hash.map(|hash| hash.to_string()).or_else(|| {
-        let tag = log.e_tag()?;
-        let length = log.length()?;
-        Some(LogHash::from_bytes(Sha256::digest(format!("{length} {tag}")).into()).to_string())
-    });
-    let part = validator.map(|validator| folder.join(format!(".ct-{}.part", &validator[..32])));
+    let part = part_name(log, hash).map(|name| folder.join(format!(".ct-{name}.part")));
     let locked = part.as_ref().and_then(|part| {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(part).ok()?;
         file.try_lock().ok()?;

@@ -130,3 +130,24 @@ fn what_is_missing_or_damaged_is_told_and_costs_nothing_else() {
     assert!(failed[0]["error"].as_str().unwrap().contains("not found"));
     assert!(failed[1]["error"].as_str().unwrap().contains("cannot be read"));
 }
+
+#[test]
+fn what_a_dataset_has_and_is_deleted_is_told() {
+    let home = Home::with_runs();
+    let rows = home.json(&["runs", "list", "--format", "json"])["items"].clone();
+    let run = |index: usize| rows[index]["run_id"].as_str().unwrap();
+    let server = Server::start(&home, &["--public"]);
+    let ids = |index: usize| -> Vec<String> {
+        let listed = server.json(&format!("/api/trajectories?ids_only=true&run_id={}", run(index)));
+        listed["items"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+    };
+    let (kept, gone) = (ids(0), ids(1));
+    home.stdout(&["dataset", "create", "d", &gone[0], &kept[0]]);
+    home.stdout(&["runs", "delete", run(1)]);
+    let answer = server.get("/api/trajectories/zip?versioned_dataset=d");
+    let members = members(&home, &answer.body);
+    assert_eq!(members["manifest.json"]["trajectory_ids"], serde_json::json!([kept[0]]));
+    assert_eq!(members["manifest.json"]["selection"]["versioned_dataset_version"], 1);
+    let failed = members["failed.json"].as_array().unwrap();
+    assert_eq!((failed.len(), &failed[0]["trajectory_id"]), (1, &serde_json::json!(gone[0])));
+}

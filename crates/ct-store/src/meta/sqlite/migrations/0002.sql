@@ -86,7 +86,7 @@ CREATE TABLE upload_parts (
     upload_id TEXT NOT NULL REFERENCES uploads ON DELETE CASCADE,
     start INTEGER NOT NULL,
     size_bytes INTEGER NOT NULL,
-    hash TEXT NOT NULL,
+    crc32 INTEGER NOT NULL,
     PRIMARY KEY (upload_id, start)
 ) STRICT, WITHOUT ROWID;
 
