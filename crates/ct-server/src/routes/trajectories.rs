@@ -214,7 +214,7 @@ pub(super) fn trajectory_id(text: &str) -> Result<TrajectoryId, ApiError> {
 #[utoipa::path(get, path = "/api/trajectories/{id}", tag = "trajectories",
     params(("id" = String, Path), TrajectoryView), responses(
     (status = 200, description = "`{\"metadata\": …, \"sample\": …}`; the stored document with `view=document`.",
-        body = Bundle),
+        body = TrajectoryBody),
     (status = 400, description = "A parameter cannot be understood.", body = ErrorEnvelope),
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
     (status = 404, description = "There is no such trajectory.", body = ErrorEnvelope),
@@ -250,9 +250,17 @@ struct TrajectoryView {
     view: Option<String>,
 }
 
-/// A trajectory with its sample.
-#[derive(ToSchema)]
+/// A trajectory by itself.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
 #[expect(dead_code, reason = "describes what get_trajectory answers")]
+enum TrajectoryBody {
+    Bundle(Bundle),
+    Document(StoredDocument),
+}
+
+/// A trajectory with its sample.
+#[derive(Serialize, ToSchema)]
 struct Bundle {
     /// Ids, name, tags, datasets, comments and what else is known.
     metadata: serde_json::Value,
