@@ -70,7 +70,11 @@ pub(crate) fn save_dir(
         Ok::<_, CliError>(Target { hash, run_id, writer, ids })
     };
     let worked = std::thread::scope(|scope| {
-        scope.spawn(|| drop(target.set(begin())));
+        scope.spawn(|| {
+            // Nobody waits for ever, whatever becomes of this thread.
+            let _given = Given(&target);
+            drop(target.set(begin()));
+        });
         in_order(
             samples.len(),
             threads(),
@@ -108,7 +112,7 @@ pub(crate) fn save_dir(
             },
         )
     });
-    let target = target.into_inner().ok_or_else(|| CliError::internal("a thread ended without a word"))??;
+    let target = target.into_inner().ok_or_else(|| CliError::internal("nobody hashed the log"))??;
     worked?;
     let Target { hash, run_id, writer, .. } = target;
 
@@ -123,6 +127,15 @@ pub(crate) fn save_dir(
     report.defects.splice(0..0, before);
     report.defects.extend(super::make::missing(&log));
     Ok(report)
+}
+
+/// Sees to it that there is a target, or an error instead, when its thread ends.
+struct Given<'a>(&'a OnceLock<Result<Target, CliError>>);
+
+impl Drop for Given<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.set(Err(CliError::internal("hashing the log broke off")));
+    }
 }
 
 /// What writing the folder of a log needs to know of the log as a whole.
