@@ -1,7 +1,7 @@
 //! The HTTP API over a store: what existing clients of the protocol speak, and what `ct` adds to it.
 //!
 //! Handlers are thin: they parse, ask the [`ct_store::Store`], and answer. The store blocks, so everything that touches it
-//! runs on blocking threads ([`app::App::blocking`]); big things stream through bounded channels. Statuses and envelopes
+//! runs on blocking threads (`App::blocking`); big things stream through bounded channels. Statuses and envelopes
 //! are decided in `error` alone, who may do what in `auth` alone. There is no SQL and no command line here.
 
 mod address;
