@@ -5,7 +5,9 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Asked when it runs: checkouts that share a target folder share this program too.
+    let manifest = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    let workspace = Path::new(&manifest).join("../..");
     let version = env!("CARGO_PKG_VERSION");
     match commit(&workspace) {
         Some(commit) => println!("cargo::rustc-env=CT_VERSION={version} ({commit})"),
