@@ -1,6 +1,7 @@
 //! Addresses that the server tells: of itself, of logs, and signed ones.
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use axum::http::request::Parts;
 use ct_model::ObjectKey;
@@ -29,9 +30,16 @@ impl FromRequestParts<App> for BaseUrl {
                 "the request has no usable Host header, and the server was told no public address",
             )
         })?;
-        let forwarded = parts.headers.get("x-forwarded-proto");
-        let scheme = if forwarded.is_some_and(|proto| proto == "https") { "https" } else { "http" };
+        let scheme = if is_secure(app, &parts.headers) { "https" } else { "http" };
         Ok(Self(format!("{scheme}://{host}")))
+    }
+}
+
+/// Whether the caller reaches the server over TLS.
+pub(crate) fn is_secure(app: &App, headers: &HeaderMap) -> bool {
+    match &app.config.public_url {
+        Some(url) => url.starts_with("https:"),
+        None => headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https"),
     }
 }
 

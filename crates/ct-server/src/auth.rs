@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::Method;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use ct_model::Scope;
@@ -10,8 +11,9 @@ use ct_store::{Actor, Identity};
 
 use crate::app::{App, Mode};
 use crate::error::ApiError;
+use crate::pages::visitor::session;
 
-/// Someone who may read: anyone on a public server, else who has a token.
+/// Someone who may read: anyone on a public server, else who has a token or is signed in on the pages.
 pub(crate) struct Reader(pub(crate) Option<Identity>);
 
 /// Someone whose token may write.
@@ -28,6 +30,10 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    pub(crate) fn new(identity: Identity, origin: String) -> Self {
+        Self { identity, origin }
+    }
+
     /// For the record.
     pub(crate) fn actor(&self) -> Actor {
         Actor {
@@ -42,7 +48,10 @@ impl FromRequestParts<App> for Reader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match (bearer(parts), app.config.mode) {
+        // Links on pages lead to reads of the API. What writes takes no session: a browser sends its cookie unasked.
+        let reads = matches!(parts.method, Method::GET | Method::HEAD);
+        let token = bearer(parts).or_else(|| reads.then(|| session(app, &parts.headers)).flatten());
+        match (token, app.config.mode) {
             // A public server does not mind a stale token of who only reads.
             (_, Mode::Public) => Ok(Self(None)),
             (Some(token), Mode::Private) => Ok(Self(Some(identify(app, token).await?))),
@@ -92,7 +101,7 @@ pub(crate) fn origin(parts: &Parts) -> String {
     peer.map_or_else(|| "unknown".to_owned(), |peer| peer.0.ip().to_string())
 }
 
-fn missing() -> ApiError {
+pub(crate) fn missing() -> ApiError {
     ApiError::unauthorized("a token is needed: sign in, or send `Authorization: Bearer <token>`")
 }
 
@@ -102,7 +111,8 @@ fn bearer(parts: &Parts) -> Option<String> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
 }
 
-async fn identify(app: &App, token: String) -> Result<Identity, ApiError> {
+/// Whose token it is.
+pub(crate) async fn identify(app: &App, token: String) -> Result<Identity, ApiError> {
     let found = app.blocking(move |app| Ok(app.store.authenticate(&token)?)).await?;
     found.ok_or_else(|| {
         ApiError::unauthorized("the token is not valid here: it is unknown, expired or revoked")

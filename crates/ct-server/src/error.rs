@@ -18,6 +18,10 @@ pub(crate) struct ErrorEnvelope {
     candidates: Vec<String>,
 }
 
+/// The sentence of an error, beside the answer: pages tell it in their own way.
+#[derive(Debug, Clone)]
+pub(crate) struct Told(pub(crate) String);
+
 /// An answer that is an error.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -60,6 +64,11 @@ impl ApiError {
     /// 503
     pub(crate) fn unavailable(sentence: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, sentence)
+    }
+
+    /// The status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// The sentence alone.
@@ -134,8 +143,10 @@ impl From<LogError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        let told = Told(self.sentence.clone());
         let envelope = ErrorEnvelope { error: self.sentence, candidates: self.candidates };
         let mut response = (self.status, Json(envelope)).into_response();
+        response.extensions_mut().insert(told);
         if let Some(seconds) = self.retry_after_seconds {
             response.headers_mut().insert("retry-after", seconds.into());
         }

@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use http_body_util::BodyExt as _;
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use tokio::time::timeout;
@@ -41,6 +42,14 @@ impl Filters {
         Self { pairs: pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect() }
     }
 
+    pub(crate) fn from_pairs(pairs: Vec<(String, String)>) -> Self {
+        Self { pairs }
+    }
+
+    pub(crate) fn into_pairs(self) -> Vec<(String, String)> {
+        self.pairs
+    }
+
     /// A text; the last one when there are several. An empty one counts as none.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         self.take(name).pop()
@@ -56,6 +65,14 @@ impl Filters {
     /// Something that is written as one word, such as a number or a time.
     pub(crate) fn value<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, ApiError> {
         self.text(name).map(|text| parsed(name, &text)).transpose()
+    }
+
+    /// A time, or a day, which is its beginning in UTC.
+    pub(crate) fn time(&mut self, name: &str) -> Result<Option<Timestamp>, ApiError> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let is_day = text.len() == 10;
+        let time = if is_day { format!("{text}T00:00:00Z") } else { text };
+        parsed(name, &time).map(Some)
     }
 
     /// As [`Self::texts`], of words.
@@ -134,7 +151,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
 
 /// The bytes of a body that is not too large. Of one that is, the rest is taken as well, so that its sender gets to read
 /// the answer.
-async fn whole(mut body: axum::body::Body) -> Result<Vec<u8>, ApiError> {
+pub(crate) async fn whole(mut body: axum::body::Body) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     loop {
         match timeout(limits::BODY_IDLE_TIMEOUT, body.frame()).await {
@@ -207,6 +224,10 @@ mod tests {
         assert_eq!(params.value::<u64>("n").unwrap(), Some(8));
         assert_eq!(params.value::<u64>("absent").unwrap(), None);
         assert!(params.value::<u64>("bad").is_err() && params.flag("no").is_err());
+        let mut days = Filters::parse("a=2026-11-30&b=2026-11-30T01:00:00Z&c=2026-13-30");
+        assert_eq!(days.time("a").unwrap(), Some("2026-11-30T00:00:00Z".parse().unwrap()));
+        assert_eq!(days.time("b").unwrap(), Some("2026-11-30T01:00:00Z".parse().unwrap()));
+        assert!(days.time("c").is_err());
         assert_eq!(params.ignored(), [r#"there is no parameter "odd\n" here: it was ignored"#]);
     }
 }

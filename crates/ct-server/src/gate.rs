@@ -13,8 +13,9 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Told};
 use crate::limits;
+use crate::pages::answer::Reader;
 
 /// Bytes of an error's text that are told.
 const SENTENCE_BYTES_MAX: usize = 4096;
@@ -95,29 +96,50 @@ pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -
     }
 }
 
-/// Puts errors that did not come from a handler into the envelope of the contract.
-pub(crate) async fn envelope(response: Response) -> Response {
+/// Puts errors that did not come from a handler into the envelope of the contract, and errors of pages on a page.
+pub(crate) async fn envelope(State(app): State<App>, request: Request, next: Next) -> Response {
+    let reader = Reader::of(&request);
+    let response = in_envelope(next.run(request).await).await;
+    match (reader, response.extensions().get::<Told>()) {
+        (Some(reader), Some(told)) => {
+            let mut page = reader.told(&app, response.status(), &told.0).await;
+            keep(&response, &mut page);
+            page
+        }
+        _ => response,
+    }
+}
+
+async fn in_envelope(response: Response) -> Response {
     let status = response.status();
     let json = response
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    if json || !(status.is_client_error() || status.is_server_error()) {
+    let page =
+        response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    if json || page || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
     let status = if status == StatusCode::UNPROCESSABLE_ENTITY { StatusCode::BAD_REQUEST } else { status };
     let (parts, body) = response.into_parts();
+    let before = Response::from_parts(parts, ());
     let text =
         to_bytes(body, SENTENCE_BYTES_MAX).await.ok().and_then(|text| String::from_utf8(text.into()).ok());
     let sentence = text.filter(|text| !text.trim().is_empty());
     let sentence = sentence.unwrap_or_else(|| status.canonical_reason().unwrap_or("an error").to_lowercase());
     let mut response = ApiError::new(status, sentence).into_response();
+    keep(&before, &mut response);
+    response
+}
+
+/// What an error says besides its sentence.
+fn keep<T, U>(before: &axum::http::Response<T>, after: &mut axum::http::Response<U>) {
     for name in ["allow", "retry-after"] {
-        if let Some(value) = parts.headers.get(name) {
-            response.headers_mut().insert(name, value.clone());
+        if let Some(value) = before.headers().get(name) {
+            after.headers_mut().insert(name, value.clone());
         }
     }
-    response
 }
 
 /// Counts a request.

@@ -1,8 +1,9 @@
-//! The HTTP API over a store: what existing clients of the protocol speak, and what `ct` adds to it.
+//! The HTTP API over a store: what existing clients of the protocol speak, and what `ct` adds to it. And the pages that
+//! people look at, over the same store.
 //!
 //! Handlers are thin: they parse, ask the [`ct_store::Store`], and answer. The store blocks, so everything that touches it
 //! runs on blocking threads (`App::blocking`); big things stream through bounded channels. Statuses and envelopes
-//! are decided in `error` alone, who may do what in `auth` alone. There is no SQL and no command line here.
+//! are decided in `error` alone, who may do what in `auth` alone. There is no SQL, no HTML and no command line here.
 
 mod address;
 mod app;
@@ -14,6 +15,7 @@ mod extract;
 mod gate;
 mod limits;
 mod metrics;
+mod pages;
 mod paging;
 mod request_log;
 mod routes;

@@ -88,5 +88,13 @@ pub(crate) const PASSWORD_CHECKS_MAX: usize = 4;
 pub(crate) const PASSWORD_CHECK_WAIT: Duration = Duration::from_secs(10);
 /// Documents of one registration. The contract has clients send 50.
 pub(crate) const REGISTER_DOCUMENTS_MAX: usize = 1000;
+/// Rows of a table on a page for people.
+pub(crate) const ROWS_OF_A_PAGE: u64 = 50;
+/// Runs chosen in a table for one thing to be done with them.
+pub(crate) const CHOSEN_MAX: usize = 500;
+/// Trajectories that are drawn from on a page; the command line has no such limit.
+pub(crate) const SAMPLED_FROM_MAX: usize = 100_000;
+/// How long someone stays signed in on the pages.
+pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How often what nobody needs is collected.
 pub(crate) const COLLECT_EVERY: Duration = Duration::from_secs(60 * 60);

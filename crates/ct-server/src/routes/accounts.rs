@@ -42,6 +42,17 @@ async fn login(
     Origin(origin): Origin,
     Body(login): Body<Login>,
 ) -> Result<Json<LoggedIn>, ApiError> {
+    let created = sign_in(&app, login, None, origin).await?;
+    Ok(Json(LoggedIn { token: created.token }))
+}
+
+/// Makes a token for who knows the password, and slows down who guesses.
+pub(crate) async fn sign_in(
+    app: &App,
+    login: Login,
+    expires_at: Option<Timestamp>,
+    origin: String,
+) -> Result<CreatedToken, ApiError> {
     let address = origin.parse().ok();
     let Some(_turn) = app.throttle.turn().await else {
         let busy = "too many are signing in at once";
@@ -56,13 +67,13 @@ async fn login(
         .blocking(move |app| {
             let actor = Actor { user: None, token_id: None, origin };
             let label = login.description.as_deref().unwrap_or(LABEL_DEFAULT);
-            Ok(app.store.sign_in(&login.username, &login.password, label, &actor)?)
+            Ok(app.store.sign_in(&login.username, &login.password, label, expires_at, &actor)?)
         })
         .await?;
     match created {
         Some(created) => {
             app.throttle.succeeded(&username, address);
-            Ok(Json(LoggedIn { token: created.token }))
+            Ok(created)
         }
         None => Err(ApiError::unauthorized("there is no user with this name and password")),
     }

@@ -11,7 +11,7 @@ mod objects;
 mod openapi;
 mod pricing;
 mod register;
-mod runs;
+pub(crate) mod runs;
 mod trajectories;
 mod uploads;
 
@@ -25,7 +25,9 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 use crate::error::{ApiError, ErrorEnvelope};
-use crate::{gate, limits, request_log};
+use crate::{gate, limits, pages, request_log};
+
+pub(crate) use accounts::sign_in;
 
 /// The description of the whole API, made from the handlers.
 #[derive(OpenApi)]
@@ -58,6 +60,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = api().split_for_parts();
     router
+        .merge(pages::routes())
         .fallback(async || ApiError::not_found("there is no such route"))
         .method_not_allowed_fallback(async || {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take this method")
@@ -65,7 +68,8 @@ pub(crate) fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::max(limits::JSON_BYTES_MAX))
         .layer(CatchPanicLayer::new())
         .layer(middleware::from_fn_with_state(app.clone(), gate::pass))
-        .layer(middleware::map_response(gate::envelope))
+        .layer(middleware::from_fn_with_state(app.clone(), gate::envelope))
+        .layer(middleware::map_response(pages::answer::guard))
         .layer(middleware::from_fn_with_state(app.clone(), gate::count))
         .layer(middleware::from_fn(request_log::log))
         .with_state(app)

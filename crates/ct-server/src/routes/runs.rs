@@ -83,10 +83,10 @@ struct RunFilters {
     main_outcome: Option<String>,
     /// A trajectory of the run has this outcome of its side task, any of.
     side_outcome: Option<String>,
-    /// Registered at this time or later.
+    /// Registered at this time, or from the beginning of this day, or later.
     #[param(format = DateTime)]
     created_from: Option<String>,
-    /// Registered before this time.
+    /// Registered before this time or day.
     #[param(format = DateTime)]
     created_before: Option<String>,
     /// Deleted runs too.
@@ -98,7 +98,8 @@ struct RunFilters {
     descending: Option<bool>,
 }
 
-fn query(params: &mut Filters) -> Result<RunQuery, ApiError> {
+/// Reads the filters.
+pub(crate) fn query(params: &mut Filters) -> Result<RunQuery, ApiError> {
     let mut tags = params.texts("tags_include");
     tags.extend(params.texts("tags"));
     Ok(RunQuery {
@@ -114,8 +115,8 @@ fn query(params: &mut Filters) -> Result<RunQuery, ApiError> {
         tags,
         main_outcome: params.values("main_outcome")?,
         side_outcome: params.values("side_outcome")?,
-        created_from: params.value("created_from")?,
-        created_before: params.value("created_before")?,
+        created_from: params.time("created_from")?,
+        created_before: params.time("created_before")?,
         include_deleted: params.flag("include_deleted")?.unwrap_or(false),
         sort: params.value("sort")?.unwrap_or_default(),
         descending: params.flag("descending")?.unwrap_or(true),
@@ -173,7 +174,7 @@ async fn list(
 }
 
 /// Reads an id; what cannot be one is not found.
-pub(super) fn run_id(text: &str) -> Result<RunId, ApiError> {
+pub(crate) fn run_id(text: &str) -> Result<RunId, ApiError> {
     RunId::new(text).map_err(|_| ApiError::not_found(format!("run {text:.80} was not found")))
 }
 

@@ -119,6 +119,7 @@ impl Store {
         username: &str,
         password: &str,
         label: &str,
+        expires_at: Option<Timestamp>,
         actor: &Actor,
     ) -> Result<Option<CreatedToken>> {
         check_label(label)?;
@@ -134,7 +135,7 @@ impl Store {
         if let Some(user) = user {
             let actor = Actor { user: Some(user.username.clone()), ..actor.clone() };
             let hash = Some(user.password_hash.as_str());
-            let created = self.add_token(&user.username, label, user.scope, None, hash, &actor)?;
+            let created = self.add_token(&user.username, label, user.scope, expires_at, hash, &actor)?;
             if created.is_some() {
                 return Ok(created);
             }

@@ -49,7 +49,10 @@ impl Accounts {
     }
 
     fn sign_in(&self, username: &str, password: &str) -> Option<String> {
-        self.store.sign_in(username, password, "laptop", &remote()).unwrap().map(|created| created.token)
+        self.store
+            .sign_in(username, password, "laptop", None, &remote())
+            .unwrap()
+            .map(|created| created.token)
     }
 
     fn scope(&self, token: &str) -> Option<Scope> {
@@ -70,7 +73,7 @@ impl Accounts {
 #[test]
 fn who_knows_the_password_gets_a_token() {
     let accounts = Accounts::with_user("Ana", Scope::Write);
-    let created = accounts.store.sign_in("aNA", PASSWORD, " laptop ", &remote()).unwrap().unwrap();
+    let created = accounts.store.sign_in("aNA", PASSWORD, " laptop ", None, &remote()).unwrap().unwrap();
     assert_eq!((created.token.len(), &created.token[..3]), (67, "ct_"));
     let details = &created.details;
     assert_eq!(
@@ -254,7 +257,7 @@ fn who_reads_does_not_wait_for_who_writes() {
 #[test]
 fn everything_is_in_the_audit_log_once() {
     let accounts = Accounts::with_user("Ana", Scope::Write);
-    let created = accounts.store.sign_in("ana", PASSWORD, "laptop", &remote()).unwrap().unwrap();
+    let created = accounts.store.sign_in("ana", PASSWORD, "laptop", None, &remote()).unwrap().unwrap();
     accounts.pass(7);
     accounts.sign_in("ana", "wrong");
     accounts.store.revoke_token(&created.details.token_id, None, &local()).unwrap();

@@ -1,0 +1,97 @@
+// What every page does: the theme switch, the keys that are the same everywhere, and their list.
+
+const root = document.documentElement;
+
+/** Makes nodes of HTML that our own server made of escaped text. */
+const policy = window.trustedTypes?.createPolicy("ct", { createHTML: (html) => html });
+
+/** Fetches a piece of a page from our own server. Throws when the answer is not one. */
+export async function fragment(path, options = {}) {
+  const address = new URL(path, location.href);
+  if (address.origin !== location.origin) throw new Error("a fragment comes from this server only");
+  const answer = await fetch(address, { ...options, headers: { accept: "text/html", ...options.headers } });
+  if (!answer.ok || answer.redirected) throw new Error(`the server answered ${answer.status}`);
+  const html = await answer.text();
+  const template = document.createElement("template");
+  template.innerHTML = policy ? policy.createHTML(html) : html;
+  return template.content;
+}
+
+function isDark() {
+  if (root.dataset.theme) return root.dataset.theme === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+for (const button of document.querySelectorAll("[data-theme-switch]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    const secure = location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `ct_theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax${secure}`;
+  });
+}
+
+// Keys. A page adds its own with `key`; nothing happens while someone writes.
+
+const keys = new Map();
+
+/** What a key does on this page. `name` is as in KeyboardEvent.key; what it does is shown under `?`. */
+export function key(name, help, action) {
+  keys.set(name, { help, action });
+}
+
+function isWriting(target) {
+  return target.isContentEditable || ["TEXTAREA", "SELECT"].includes(target.tagName)
+    || (target.tagName === "INPUT" && target.type !== "checkbox" && target.type !== "radio");
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape" && isWriting(event.target)) {
+    event.target.blur();
+    return;
+  }
+  if (isWriting(event.target) || document.querySelector("dialog[open]")) return;
+  const found = keys.get(event.key);
+  if (found && found.action(event) !== false) event.preventDefault();
+});
+
+const search = document.querySelector("[data-search]");
+if (search) {
+  key("/", "Search", () => {
+    search.focus();
+    search.select();
+  });
+}
+
+key("?", "Show these keys", () => {
+  const dialog = document.createElement("dialog");
+  dialog.className = "keys";
+  const title = document.createElement("h2");
+  title.textContent = "Keys";
+  const list = document.createElement("dl");
+  for (const [name, { help }] of keys) {
+    if (!help) continue;
+    const term = document.createElement("dt");
+    const shown = document.createElement("kbd");
+    shown.textContent = { " ": "Space", ArrowDown: "↓", ArrowUp: "↑" }[name] ?? name;
+    term.append(shown);
+    const description = document.createElement("dd");
+    description.textContent = help;
+    list.append(term, description);
+  }
+  const form = document.createElement("form");
+  form.method = "dialog";
+  const close = document.createElement("button");
+  close.textContent = "Close";
+  form.append(close);
+  dialog.append(title, list, form);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+});
+
+for (const button of document.querySelectorAll("[data-help]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => keys.get("?").action());
+}

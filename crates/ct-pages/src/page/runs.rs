@@ -1,0 +1,217 @@
+//! `/runs`: the table of runs.
+
+use ct_model::{RunPage, RunRow};
+use maud::{Markup, html};
+
+use crate::filter::{self, Field, Kind, OUTCOMES};
+use crate::part::{self, Of, Span};
+use crate::{Asset, Frame, Query, Section, Visit, count, plain, text, time};
+
+const PATH: &str = "/runs";
+
+const FIELDS: [Field; 13] = [
+    Field { name: "policy", label: "Policy", kind: Kind::Text },
+    Field { name: "task_set", label: "Task set", kind: Kind::Text },
+    Field { name: "environment", label: "Environment", kind: Kind::Text },
+    Field { name: "main_task", label: "Main task", kind: Kind::Text },
+    Field { name: "side_task", label: "Side task", kind: Kind::Text },
+    Field { name: "model", label: "Model", kind: Kind::Text },
+    Field { name: "tags", label: "Tags, all of", kind: Kind::Text },
+    Field { name: "author", label: "Author", kind: Kind::Text },
+    Field { name: "created_from", label: "Registered from", kind: Kind::Day },
+    Field { name: "created_before", label: "Registered before", kind: Kind::Day },
+    Field { name: "main_outcome", label: "A main task ended in", kind: OUTCOMES },
+    Field { name: "side_outcome", label: "A side task ended in", kind: OUTCOMES },
+    Field {
+        name: "status",
+        label: "Status of the log",
+        kind: Kind::Words(&["success", "error", "cancelled", "started", "unknown"]),
+    },
+];
+
+/// What is in the address of the page, in order; everything else is ignored.
+pub const PARAMETERS: [&str; 18] = [
+    "name",
+    "policy",
+    "task_set",
+    "environment",
+    "main_task",
+    "side_task",
+    "model",
+    "tags",
+    "author",
+    "created_from",
+    "created_before",
+    "main_outcome",
+    "side_outcome",
+    "status",
+    "sort",
+    "descending",
+    "from",
+    "cursor",
+];
+
+/// The page. `query` has [`PARAMETERS`], `span` says where in the list it is.
+pub fn page(visit: &Visit, query: &Query, runs: &RunPage, span: Span) -> String {
+    let is_filtered = query.get("name").is_some() || filter::set_count(query, &FIELDS) > 0;
+    let search = Some(("name", "Search runs by name"));
+    let body = html! {
+        div.page-head {
+            h1 { "Runs" }
+            span.count { (count(runs.total_count)) @if is_filtered { " that match" } }
+        }
+        (filter::form(PATH, query, search, &FIELDS, &known(&runs.items), &["sort", "descending"]))
+        @if runs.items.is_empty() {
+            div.panel { (empty(is_filtered)) }
+        } @else {
+            div.table-box {
+                div.table-scroll { (table(visit, query, &runs.items, true)) }
+                @if visit.may_write() { (actions(visit)) }
+                div.table-foot {
+                    (part::pager(PATH, query, span, runs.next_cursor.as_ref().map(|cursor| cursor.as_str()),
+                        ("run", "runs")))
+                }
+            }
+        }
+    };
+    Frame { title: "Runs", section: Section::Runs, assets: &[Asset::TableJs] }.around(visit, &body)
+}
+
+/// Values that fields can be filled with: those in sight.
+fn known(rows: &[RunRow]) -> Vec<(&'static str, Vec<String>)> {
+    let collect = |of: &dyn Fn(&RunRow) -> Vec<String>| {
+        let mut values: Vec<String> = rows.iter().flat_map(of).collect();
+        values.sort();
+        values.dedup();
+        values.truncate(100);
+        values
+    };
+    vec![
+        ("policy", collect(&|row| row.policy.iter().cloned().collect())),
+        ("task_set", collect(&|row| row.task_set.iter().cloned().collect())),
+        ("environment", collect(&|row| row.environments.listed.clone())),
+        ("main_task", collect(&|row| row.main_tasks.listed.clone())),
+        ("side_task", collect(&|row| row.side_tasks.listed.clone())),
+        ("model", collect(&|row| row.models.listed.clone())),
+        ("tags", collect(&|row| row.tags.clone())),
+    ]
+}
+
+/// The table; `sorts` where its columns lead to other orders.
+pub(super) fn table(visit: &Visit, query: &Query, rows: &[RunRow], sorts: bool) -> Markup {
+    let chooses = sorts && visit.may_write();
+    let head = |word: &str, title: &str, class: &str, by_default: bool| {
+        if sorts {
+            part::sortable(PATH, query, word, title, class, by_default)
+        } else {
+            html! { th class=(class) scope="col" { (title) } }
+        }
+    };
+    html! {
+        table.runs data-rows {
+            thead {
+                tr {
+                    @if chooses {
+                        th.check scope="col" {
+                            input type="checkbox" data-choose-all hidden aria-label="Choose all on this page";
+                        }
+                    }
+                    (head("name", "Run", "", false))
+                    th.wide scope="col" { "Environment" }
+                    th.wide scope="col" { "Side task" }
+                    th.wide scope="col" { "Model" }
+                    (head("main_rate", "Main task", "number", false))
+                    th.number scope="col" { "Side task" }
+                    (head("trajectories", "Size", "number", false))
+                    (head("cost", "Cost", "number wide", false))
+                    (head("created", "Registered", "number", true))
+                }
+            }
+            tbody { @for row in rows { (shown_row(visit, row, chooses)) } }
+        }
+    }
+}
+
+fn shown_row(visit: &Visit, row: &RunRow, chooses: bool) -> Markup {
+    let id = row.run_id.as_str();
+    html! {
+        tr.is-deleted[row.deleted_at.is_some()] data-row {
+            @if chooses {
+                td.check {
+                    input type="checkbox" name="run" value=(id) form="actions" data-choose
+                        aria-label=(format!("Choose {}", plain(&row.name)));
+                }
+            }
+            td.name {
+                a.main-link href=(part::run_path(id)) data-open { (text(&row.name)) } " "
+                (part::status(row.status))
+                @if row.deleted_at.is_some() { span.mark.is-warn { "deleted" } }
+                span.sub {
+                    @if let Some(policy) = &row.policy { (part::short(policy)) " · " }
+                    @if let Some(task_set) = &row.task_set { (part::short(task_set)) " · " }
+                    span.mono title=(id) { (&id[..id.len().min(8)]) }
+                }
+                (part::tags(&row.tags, PATH, "tags"))
+            }
+            td.wide {
+                (part::values(&row.environments))
+                span.sub { (part::values(&row.main_tasks)) }
+            }
+            td.wide { (part::values(&row.side_tasks)) }
+            td.wide { (part::values(&row.models)) }
+            td.number { (part::rate(&row.counts.main, Of::Main)) }
+            td.number { (part::rate(&row.counts.side, Of::Side)) }
+            td.number {
+                (count(row.trajectory_count))
+                @if row.counts.errored > 0 {
+                    span.sub.is-bad { (count(row.counts.errored)) " errored" }
+                }
+            }
+            td.number.wide { (part::cost(row.total_cost_usd, row.cost_incomplete)) }
+            td.number { (time(row.created_at, visit.now)) }
+        }
+    }
+}
+
+/// What can be done with chosen runs. Without script it is always there.
+fn actions(visit: &Visit) -> Markup {
+    html! {
+        form.actions.no-print #actions method="post" action="/runs/chosen" data-actions {
+            (visit.csrf_field())
+            input type="hidden" name="back" value=(visit.address);
+            // What Enter in a field does: the first button of a form.
+            button.visually-hidden type="submit" name="action" value="filled" tabindex="-1" aria-hidden="true" { "Go" }
+            strong data-chosen-count { "With the chosen runs" }
+            fieldset.row {
+                legend.visually-hidden { "Tag" }
+                input type="text" name="tag" placeholder="Tag" aria-label="Tag" maxlength="200" autocomplete="off";
+                button type="submit" name="action" value="tag" { "Add tag" }
+                button type="submit" name="action" value="untag" { "Remove tag" }
+            }
+            fieldset.row {
+                legend.visually-hidden { "Sample into a dataset" }
+                input.short-input type="number" name="count" min="1" placeholder="10" value="10" aria-label="How many trajectories";
+                input type="text" name="dataset" placeholder="Dataset" aria-label="Name of the dataset"
+                    pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*" maxlength="128" autocomplete="off";
+                button type="submit" name="action" value="sample" title="Draw this many trajectories of the chosen runs, at random, into a new version of a dataset" { "Sample" }
+            }
+            button.danger type="submit" name="action" value="delete" { "Delete" }
+        }
+    }
+}
+
+pub(super) fn empty(is_filtered: bool) -> Markup {
+    html! {
+        div.empty {
+            @if is_filtered {
+                h2 { "No run matches" }
+                p { "Take off a filter, or look at all of them." }
+                p { a.button href=(PATH) { "All runs" } }
+            } @else {
+                h2 { "No runs yet" }
+                p { "Make a run of an eval log. It shows up here when it is complete." }
+                pre { "ct runs make logs/my-eval.eval" }
+            }
+        }
+    }
+}
