@@ -1,7 +1,6 @@
 //! Addresses of servers, and which of them are the same one.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use url::{Host, Url};
 
@@ -89,13 +88,23 @@ pub(crate) fn shown(text: &str) -> String {
 
 const LOOPBACK: &str = "localhost";
 
-/// Who a token may be sent to: scheme, host and port. The names of this machine's loopback count as one host.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Who a token may be sent to: scheme, host and port. The names of this machine's loopback count as one host; shown is
+/// the one that was given.
+#[derive(Debug, Clone)]
 pub struct Origin {
     scheme: String,
     host: String,
     port: u16,
+    given_host: String,
 }
+
+impl PartialEq for Origin {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.scheme, &self.host, self.port) == (&other.scheme, &other.host, other.port)
+    }
+}
+
+impl Eq for Origin {}
 
 impl Origin {
     /// That of an address.
@@ -111,11 +120,12 @@ impl Origin {
             }
             None => false,
         };
-        let host = if loopback { LOOPBACK } else { url.host_str().unwrap_or_default().trim_end_matches('.') };
+        let given = url.host_str().unwrap_or_default().trim_end_matches('.');
         Self {
             scheme: url.scheme().to_owned(),
-            host: host.to_owned(),
+            host: if loopback { LOOPBACK } else { given }.to_owned(),
             port: url.port_or_known_default().unwrap_or_default(),
+            given_host: given.to_owned(),
         }
     }
 }
@@ -123,10 +133,7 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = matches!((self.scheme.as_str(), self.port), ("http", 80) | ("https", 443));
-        let host = match self.host.parse::<IpAddr>() {
-            Ok(IpAddr::V6(ip)) => format!("[{ip}]"),
-            _ => self.host.clone(),
-        };
+        let host = &self.given_host;
         if usual {
             write!(f, "{}://{host}", self.scheme)
         } else {
@@ -176,7 +183,15 @@ mod tests {
         ] {
             assert_ne!(origin(other), origin("http://localhost:3000"), "{other}");
         }
-        assert_eq!(origin("https://v.example:443/a").to_string(), "https://v.example");
+        let shown = [
+            ("https://v.example:443/a", "https://v.example"),
+            ("http://127.0.0.1:3000/x", "http://127.0.0.1:3000"),
+            ("http://[::1]:3000", "http://[::1]:3000"),
+            ("http://localhost", "http://localhost"),
+        ];
+        for (given, expected) in shown {
+            assert_eq!(origin(given).to_string(), expected);
+        }
         assert_ne!(origin("https://v.example"), origin("https://v.example:8443"));
     }
 

@@ -94,6 +94,7 @@ impl Client {
             server: self.server(),
             message: format!("dataset {name} is at version {found}, not {expected}"),
             candidates: Vec::new(),
+            deleted_run: None,
         })
     }
 

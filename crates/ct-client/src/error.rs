@@ -23,7 +23,7 @@ pub enum ClientError {
     NotFound { server: String, message: String },
     /// 409 or 412: something different is there.
     #[error("{message} (at {server})")]
-    Conflict { server: String, message: String, candidates: Vec<String> },
+    Conflict { server: String, message: String, candidates: Vec<String>, deleted_run: Option<String> },
     /// 413: the server, or a proxy before it, takes no body of that size.
     #[error("{server} takes no body of this size: {message}")]
     TooLarge { server: String, message: String },

@@ -442,7 +442,9 @@ fn refused(call: &Call, response: Response, sent_token: bool) -> Failed {
         StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => {
             let listed = envelope.get("candidates").and_then(Value::as_array);
             let texts = listed.into_iter().flatten().filter_map(Value::as_str);
-            ClientError::Conflict { server, message, candidates: texts.map(str::to_owned).collect() }
+            let deleted_run = envelope.get("deleted_run").and_then(Value::as_str).map(str::to_owned);
+            let candidates = texts.map(str::to_owned).collect();
+            ClientError::Conflict { server, message, candidates, deleted_run }
         }
         StatusCode::PAYLOAD_TOO_LARGE => ClientError::TooLarge { server, message },
         StatusCode::TOO_MANY_REQUESTS

@@ -162,6 +162,7 @@ impl Client {
                     server: self.server(),
                     message: format!("{prefix} is the beginning of several ids"),
                     candidates: found.iter().map(ToString::to_string).collect(),
+                    deleted_run: None,
                 })
             }
         }

@@ -152,6 +152,7 @@ impl Client {
                     log.filename, there.size_bytes, log.size_bytes
                 ),
                 candidates: Vec::new(),
+                deleted_run: None,
             });
         }
         Ok(Some(there))

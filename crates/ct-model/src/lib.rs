@@ -33,8 +33,8 @@ pub use object::{ObjectKey, ObjectKeyError, sample_url};
 pub use price::{PriceError, PriceRow, PriceTable, PriceTier, Pricing, billed_output_tokens, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery, names_match};
 pub use record::{
-    LogFormat, LogHash, LogHashError, LogRef, OutcomeCounts, Revision, RunEdit, RunPage, RunRecord, RunRow,
-    TaskCounts, TrajectoryPage, TrajectoryRow, Values,
+    LogFormat, LogHash, LogHashError, LogRef, OutcomeCounts, Revision, RunEdit, RunEditError, RunPage,
+    RunRecord, RunRow, TaskCounts, TrajectoryPage, TrajectoryRow, Values,
 };
 pub use run::{Comment, Producer, RunHeader};
 pub use stored_log::StoredLog;

@@ -141,6 +141,76 @@ pub struct RunEdit {
     pub if_version: Option<u64>,
 }
 
+/// Why a [`RunEdit`] is refused: by every home, with the same words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunEditError {
+    /// A name or a tag that says nothing.
+    #[error("{what} cannot be empty")]
+    Empty {
+        /// What it is.
+        what: &'static str,
+    },
+    /// A text that is too long.
+    #[error("{what} is longer than {chars_max} characters")]
+    TooLong {
+        /// What it is.
+        what: &'static str,
+        /// The most that it may have.
+        chars_max: usize,
+    },
+    /// Too many tags.
+    #[error("a run has at most {} tags", RunEdit::TAGS_MAX)]
+    TooManyTags,
+}
+
+impl RunEdit {
+    /// Characters of a name, a tag or another label.
+    pub const LABEL_CHARS_MAX: usize = 1_000;
+    /// Characters of a description or a comment.
+    pub const TEXT_CHARS_MAX: usize = 100_000;
+    /// Tags of a run, as far as users give them; a log may have brought more.
+    pub const TAGS_MAX: usize = 1_000;
+
+    /// Whether it is one that a run can take. Comments are checked where they are merged.
+    pub fn check(&self) -> Result<(), RunEditError> {
+        let label = |what, text: &str| limited(what, text, Self::LABEL_CHARS_MAX);
+        if let Some(name) = &self.name {
+            filled("a run's name", name)?;
+            label("a run's name", name)?;
+        }
+        let labels =
+            [("a policy", &self.policy), ("a task set", &self.task_set), ("a dataset", &self.dataset)];
+        for (what, value) in labels {
+            label(what, value.iter().flatten().next().map_or("", String::as_str))?;
+        }
+        if let Some(Some(description)) = &self.description {
+            limited("a description", description, Self::TEXT_CHARS_MAX)?;
+        }
+        for tag in self.set_tags.iter().flatten().chain(&self.add_tags) {
+            filled("a tag", tag)?;
+            label("a tag", tag)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a run that had `before` tags may have `after`.
+    pub fn check_tag_count(before: usize, after: usize) -> Result<(), RunEditError> {
+        if after > Self::TAGS_MAX && after > before { Err(RunEditError::TooManyTags) } else { Ok(()) }
+    }
+}
+
+fn filled(what: &'static str, text: &str) -> Result<(), RunEditError> {
+    if text.trim().is_empty() { Err(RunEditError::Empty { what }) } else { Ok(()) }
+}
+
+fn limited(what: &'static str, text: &str, chars_max: usize) -> Result<(), RunEditError> {
+    if text.chars().nth(chars_max).is_some() {
+        Err(RunEditError::TooLong { what, chars_max })
+    } else {
+        Ok(())
+    }
+}
+
 /// Distinguishes a null field from an absent one.
 fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(d).map(Some)

@@ -95,4 +95,8 @@ pub struct RunHeader {
     /// `environment.setting` of all trajectories, sorted. Added by registration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_settings: Option<Vec<String>>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, serde_json::Value>))]
+    pub extra: Map<String, Value>,
 }

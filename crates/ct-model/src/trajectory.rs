@@ -21,6 +21,9 @@ pub struct Environment {
     /// One line about it.
     #[serde(default)]
     pub short_description: Option<String>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// The task the agent was openly given.
@@ -40,6 +43,9 @@ pub struct MainTask {
     /// Category label.
     #[serde(default)]
     pub task_category: Option<String>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// The covert task of an attacking agent.
@@ -62,6 +68,9 @@ pub struct SideTask {
     /// `live` or `delayed`.
     #[serde(default)]
     pub failure_type: Option<String>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Which of the two kinds of task a score is for.
@@ -89,6 +98,9 @@ pub struct TaskScore {
     /// Why there is no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Distinguishes an absent field from a null one.
@@ -125,6 +137,9 @@ pub struct Timing {
     /// Time per scorer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scorer_timings: Option<Map<String, Value>>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Tokens and dollars. All fields are written, unknown ones as null.
@@ -151,6 +166,9 @@ pub struct ModelUsage {
     /// US dollars.
     #[serde(default)]
     pub total_cost: Option<f64>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Cost of one role's model calls in US dollars.
@@ -160,6 +178,9 @@ pub struct RoleCost {
     pub total_usd: Option<f64>,
     /// By model; null for one that could not be priced.
     pub by_model: BTreeMap<String, Option<f64>>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// What a monitor said over a whole trajectory.
@@ -170,6 +191,9 @@ pub struct MonitorSummary {
     pub max: Option<f64>,
     /// Scores that were no number of at least 0.
     pub unscored: u64,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// One tool call.
@@ -181,6 +205,9 @@ pub struct ActionSummary {
     pub index: u64,
     /// First 20 characters of what the tool answered.
     pub output: String,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Why a sample has no regular end.
@@ -192,6 +219,10 @@ pub struct SampleError {
     /// `eval_error`, `scorer_timeout`, `env_not_ready`, `scorer_error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, serde_json::Value>))]
+    pub extra: Map<String, Value>,
 }
 
 /// Where the sample's JSON lies in its log: read `compressed_size` bytes at `compressed_start`, inflate, check the CRC.
@@ -219,6 +250,9 @@ pub struct SampleRange {
     pub uncompressed_size: u64,
     /// CRC-32 of the inflated bytes.
     pub crc32: u32,
+    /// Fields of newer or other writers.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Everything a store keeps about one sample.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ct_log::LogError;
-use ct_store::StoreError;
+use ct_store::{Conflict, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -16,6 +16,9 @@ pub(crate) struct ErrorEnvelope {
     /// Ids that an ambiguous prefix could stand for. Absent otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<String>,
+    /// The run that is in the way, when it is a deleted one that can be restored. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted_run: Option<String>,
 }
 
 /// The sentence of an error, beside the answer: pages tell it in their own way.
@@ -29,11 +32,13 @@ pub(crate) struct ApiError {
     sentence: String,
     retry_after_seconds: Option<u64>,
     candidates: Vec<String>,
+    deleted_run: Option<String>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
-        Self { status, sentence: sentence.into(), retry_after_seconds: None, candidates: Vec::new() }
+        let sentence = sentence.into();
+        Self { status, sentence, retry_after_seconds: None, candidates: Vec::new(), deleted_run: None }
     }
 
     /// 400
@@ -113,6 +118,9 @@ impl From<StoreError> for ApiError {
             StoreError::Ambiguous { candidates, .. } => {
                 Self { candidates: candidates.clone(), ..Self::conflict(error.to_string()) }
             }
+            StoreError::Conflict(
+                Conflict::RunDeleted { run } | Conflict::LogTaken { held_by: run, deleted: true, .. },
+            ) => Self { deleted_run: Some(run.to_string()), ..Self::conflict(error.to_string()) },
             StoreError::Conflict(_) => Self::conflict(error.to_string()),
             StoreError::Forbidden { .. } => Self::forbidden(error.to_string()),
             StoreError::Invalid { .. } => Self::invalid(error.to_string()),
@@ -144,7 +152,11 @@ impl From<LogError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let told = Told(self.sentence.clone());
-        let envelope = ErrorEnvelope { error: self.sentence, candidates: self.candidates };
+        let envelope = ErrorEnvelope {
+            error: self.sentence,
+            candidates: self.candidates,
+            deleted_run: self.deleted_run,
+        };
         let mut response = (self.status, Json(envelope)).into_response();
         response.extensions_mut().insert(told);
         if let Some(seconds) = self.retry_after_seconds {

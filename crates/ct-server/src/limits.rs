@@ -22,12 +22,6 @@ pub(crate) const WALKS_MAX: usize = 8192;
 pub(crate) const WALKS_PER_LIST_MAX: usize = 64;
 /// Pages of such a way that can be asked for again.
 pub(crate) const WALK_PAGES_MAX: usize = 8;
-/// Characters of a name, a tag or another label.
-pub(crate) const LABEL_CHARS_MAX: usize = 1_000;
-/// Characters of a description or a comment.
-pub(crate) const TEXT_CHARS_MAX: usize = 100_000;
-/// Tags of a run.
-pub(crate) const TAGS_MAX: usize = 1_000;
 /// ZIP files made at a time.
 pub(crate) const EXPORTS_MAX: usize = 64;
 /// Trajectories in one ZIP file.

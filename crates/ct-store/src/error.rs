@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use ct_model::{DatasetKind, DatasetLock, DatasetName, LogHash, ObjectKey, RunId, TrajectoryId};
+use ct_model::{
+    DatasetKind, DatasetLock, DatasetName, LogHash, ObjectKey, RunEditError, RunId, TrajectoryId,
+};
 
 /// Why a store did not do what it was asked. Messages read well after "failed to …:".
 #[derive(Debug, thiserror::Error)]
@@ -268,6 +270,12 @@ pub enum Conflict {
         /// The name.
         username: String,
     },
+}
+
+impl From<RunEditError> for StoreError {
+    fn from(error: RunEditError) -> Self {
+        Self::invalid(error.to_string())
+    }
 }
 
 fn by_whom(lock: &DatasetLock) -> String {

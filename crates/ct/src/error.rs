@@ -10,6 +10,7 @@ use std::path::Path;
 
 use ct_client::ClientError;
 use ct_log::LogError;
+use ct_model::RunEditError;
 use ct_store::{Conflict, StoreError};
 use serde_json::{Value, json};
 
@@ -259,8 +260,9 @@ impl From<StoreError> for CliError {
             StoreError::Ambiguous { .. } => {
                 (Kind::Conflict, Some("give more characters of the id".to_owned()))
             }
-            StoreError::Conflict(Conflict::RunDeleted { run }) => {
-                (Kind::Conflict, Some(format!("bring it back with: ct runs restore {run}")))
+            StoreError::Conflict(Conflict::RunDeleted { run }) => (Kind::Conflict, Some(bring_back(run))),
+            StoreError::Conflict(Conflict::LogTaken { held_by, deleted: true, .. }) => {
+                (Kind::Conflict, Some(bring_back(held_by)))
             }
             StoreError::Conflict(Conflict::UserDisabled { username }) => {
                 (Kind::Conflict, Some(format!("undo it with: ct users enable {username}")))
@@ -306,6 +308,12 @@ impl From<StoreError> for CliError {
     }
 }
 
+impl From<RunEditError> for CliError {
+    fn from(error: RunEditError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
         let (kind, hint) = match &error {
@@ -320,6 +328,9 @@ impl From<ClientError> for CliError {
             }
             ClientError::NotFound { message, .. } => {
                 (Kind::NotFound, message.starts_with("run ").then(|| LIST_RUNS.to_owned()))
+            }
+            ClientError::Conflict { deleted_run: Some(run), .. } => {
+                (Kind::Conflict, Some(bring_back(run)))
             }
             ClientError::Conflict { candidates, .. } => {
                 let hint = format!("give more characters of the id; it may be {}", candidates.join(", "));
@@ -363,6 +374,10 @@ impl From<ClientError> for CliError {
             None => converted,
         }
     }
+}
+
+fn bring_back(run: impl fmt::Display) -> String {
+    format!("bring it back with: ct runs restore {run}")
 }
 
 /// The exit codes as a paragraph of `--help`.

@@ -194,6 +194,7 @@ impl Home {
 
     /// Changes what users may change of a run.
     pub(crate) fn edit_run(&self, run: &RunId, edit: &RunEdit) -> Result<(), CliError> {
+        edit.check()?;
         match self {
             Self::Local(store) => store.edit_run(run, edit, &Actor::local())?,
             Self::Server(client) => drop(client.edit_run(run, edit)?),

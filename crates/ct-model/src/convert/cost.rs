@@ -40,6 +40,7 @@ fn recorded_usage(usage: &Map<String, Value>) -> ModelUsage {
         input_tokens_cache_read: tokens("input_tokens_cache_read"),
         reasoning_tokens: tokens("reasoning_tokens"),
         total_cost: usage.get("total_cost").and_then(number).filter(|cost| *cost >= 0.0),
+        extra: Map::new(),
     }
 }
 
@@ -130,7 +131,14 @@ pub(super) fn costs(sample: &SampleFacts, prices: Option<&PriceTable>) -> Costs 
                 sum.add(*known);
             }
             let by_model = models.into_iter().map(|(model, known)| (model, known.whole().map(round_usd)));
-            (role, RoleCost { total_usd: sum.usd.map(round_usd), by_model: by_model.collect() })
+            (
+                role,
+                RoleCost {
+                    total_usd: sum.usd.map(round_usd),
+                    by_model: by_model.collect(),
+                    extra: Map::new(),
+                },
+            )
         })
         .collect();
     Costs { total: (!nothing).then_some(total), by_role: (!by_role.is_empty()).then_some(by_role) }

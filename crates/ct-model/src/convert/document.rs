@@ -24,10 +24,11 @@ pub fn trajectory_document(
     let setting = setting(header, sample);
     let outcomes = outcomes(sample, &setting);
     let costs = costs(sample, prices);
-    let error = sample
-        .error
-        .as_ref()
-        .map(|message| SampleError { message: message.clone(), error_type: Some("eval_error".to_owned()) });
+    let error = sample.error.as_ref().map(|message| SampleError {
+        message: message.clone(),
+        error_type: Some("eval_error".to_owned()),
+        extra: Map::new(),
+    });
     let attempts = |honest: bool, attack: bool| {
         setting.mode.map(|mode| match mode {
             Mode::Honest => honest,
@@ -78,6 +79,7 @@ pub fn trajectory_document(
                 function: call.function.clone(),
                 index,
                 output: call.output.clone(),
+                extra: Map::new(),
             })
             .collect(),
         extra: Map::new(),
@@ -174,6 +176,7 @@ fn timing(header: &HeaderFacts, sample: &SampleFacts) -> Option<Timing> {
         time_to_start: between(run_started_at, time_started),
         time_to_run,
         scorer_timings: (!sample.scorer_ms.is_empty()).then(|| sample.scorer_ms.clone()),
+        extra: Map::new(),
     };
     (timing != Timing::default()).then_some(timing)
 }

@@ -239,6 +239,7 @@ fn environment(header: &HeaderFacts, sample: &SampleFacts, control_tower: bool) 
                 id: field("id"),
                 display_name: field("display_name"),
                 short_description: field("short_description"),
+                extra: Map::new(),
             });
         }
         if let Some(id) = text(environment) {
@@ -323,6 +324,7 @@ fn main_task(header: &HeaderFacts, sample: &SampleFacts, control_tower: bool, se
             short_description: joined(&tasks, "short_description", TEXT_SEPARATOR),
             description: joined(&tasks, "description", TEXT_SEPARATOR),
             task_category: joined_labels(&tasks, "task_category"),
+            extra: Map::new(),
         });
         return;
     }
@@ -349,6 +351,7 @@ fn main_task(header: &HeaderFacts, sample: &SampleFacts, control_tower: bool, se
         short_description: sample.description.clone(),
         description: description.map(str::to_owned),
         task_category: None,
+        extra: Map::new(),
     });
 }
 
@@ -366,6 +369,7 @@ fn side_task(header: &HeaderFacts, sample: &SampleFacts, setting: &mut Setting) 
             goal: joined(&tasks, "goal", TEXT_SEPARATOR),
             task_category: joined_labels(&tasks, "task_category"),
             failure_type: joined_labels(&tasks, "failure_type"),
+            extra: Map::new(),
         });
         return true;
     }

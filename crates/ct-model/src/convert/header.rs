@@ -325,5 +325,6 @@ pub fn run_header(facts: &HeaderFacts, options: &RunOptions) -> RunHeader {
         dataset: None,
         models: None,
         control_settings: None,
+        extra: Map::new(),
     }
 }

@@ -63,6 +63,7 @@ pub fn sample_range(sample: &SampleEntry, reader: &SampleReader) -> Option<Sampl
         compressed_size: range.compressed_size,
         uncompressed_size: range.uncompressed_size,
         crc32: range.crc32,
+        extra: serde_json::Map::new(),
     })
 }
 

@@ -78,9 +78,20 @@ impl Outcomes {
         let reason = score.reason.clone();
         if let Some(failure) = reason.as_deref().filter(|reason| SCORER_FAILURES.contains(reason)) {
             let message = score.explanation.clone().unwrap_or_else(|| failure.to_owned());
-            self.failure.get_or_insert(SampleError { message, error_type: Some(failure.to_owned()) });
+            self.failure.get_or_insert(SampleError {
+                message,
+                error_type: Some(failure.to_owned()),
+                extra: Map::new(),
+            });
         }
-        self.task_scores.push(TaskScore { id: id.to_owned(), role, value, landed_at, reason });
+        self.task_scores.push(TaskScore {
+            id: id.to_owned(),
+            role,
+            value,
+            landed_at,
+            reason,
+            extra: Map::new(),
+        });
     }
 
     /// The outcome of a role in logs without a `tasks` score; adds the task's score when it is alone in its role.
@@ -194,7 +205,9 @@ fn monitors(sample: &SampleFacts) -> BTreeMap<String, MonitorSummary> {
         }
     }
     all.into_iter()
-        .map(|(name, verdicts)| (name, MonitorSummary { max: verdicts.max, unscored: verdicts.unscored }))
+        .map(|(name, verdicts)| {
+            (name, MonitorSummary { max: verdicts.max, unscored: verdicts.unscored, extra: Map::new() })
+        })
         .collect()
 }
 

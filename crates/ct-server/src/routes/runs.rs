@@ -241,13 +241,13 @@ fn run_edit(patch: Map<String, Value>) -> Result<RunEdit, ApiError> {
     let mut edit = RunEdit::default();
     for (key, value) in patch {
         match key.as_str() {
-            "name" => match text(&key, value, limits::LABEL_CHARS_MAX)? {
+            "name" => match text(&key, value)? {
                 Some(name) => edit.name = Some(name),
                 None => return Err(ApiError::invalid("a run's name cannot be cleared")),
             },
-            "policy" => edit.policy = Some(text(&key, value, limits::LABEL_CHARS_MAX)?),
-            "dataset" => edit.dataset = Some(text(&key, value, limits::LABEL_CHARS_MAX)?),
-            "description" => edit.description = Some(text(&key, value, limits::TEXT_CHARS_MAX)?),
+            "policy" => edit.policy = Some(text(&key, value)?),
+            "dataset" => edit.dataset = Some(text(&key, value)?),
+            "description" => edit.description = Some(text(&key, value)?),
             "tags" => edit.set_tags = Some(tags(value)?),
             "comments" => {
                 let comments = if value.is_null() { Value::Array(Vec::new()) } else { value };
@@ -266,12 +266,9 @@ fn run_edit(patch: Map<String, Value>) -> Result<RunEdit, ApiError> {
     Ok(edit)
 }
 
-fn text(key: &str, value: Value, chars_max: usize) -> Result<Option<String>, ApiError> {
+fn text(key: &str, value: Value) -> Result<Option<String>, ApiError> {
     match value {
         Value::Null => Ok(None),
-        Value::String(text) if text.chars().count() > chars_max => {
-            Err(ApiError::invalid(format!("{key} is longer than {chars_max} characters")))
-        }
         Value::String(text) => Ok(Some(text)),
         _ => Err(ApiError::invalid(format!("{key} is no text"))),
     }
@@ -283,12 +280,9 @@ fn tags(value: Value) -> Result<Vec<String>, ApiError> {
         Value::Array(values) => values,
         _ => return Err(ApiError::invalid("tags is no list of texts")),
     };
-    if values.len() > limits::TAGS_MAX {
-        return Err(ApiError::invalid(format!("a run has at most {} tags", limits::TAGS_MAX)));
-    }
-    let tags = values.into_iter().map(|value| {
-        text("a tag", value, limits::LABEL_CHARS_MAX)?.ok_or_else(|| ApiError::invalid("a tag is no text"))
-    });
+    let tags = values
+        .into_iter()
+        .map(|value| text("a tag", value)?.ok_or_else(|| ApiError::invalid("a tag is no text")));
     tags.collect()
 }
 

@@ -108,6 +108,47 @@ fn documents_may_come_first_and_the_header_alone() {
 }
 
 #[test]
+fn fields_of_other_writers_come_back() {
+    let server = Server::start();
+    let mut made = made("ct-11", "run-1");
+    server.upload(&made.key, &made.log);
+    let mark = json!({"deep": [1, {"er": null}]});
+    let document = &mut made.documents[0];
+    let places = [
+        "",
+        "/environment",
+        "/main_task",
+        "/timing",
+        "/cost",
+        "/eval_sample_range",
+        "/task_scores/0",
+        "/action_summaries/0",
+    ];
+    for place in places {
+        document.pointer_mut(place).unwrap_or_else(|| panic!("{place}"))["of_another"] = mark.clone();
+    }
+    document["error"] = json!({"message": "m", "of_another": mark});
+    made.header["of_another"] = mark.clone();
+    assert_eq!(server.register(&made.documents, Some(&made.header)).status, 200);
+    let id = made.documents[0]["trajectory_id"].as_str().unwrap();
+    let one = server.json("GET", &format!("/api/trajectories/{id}?view=document"), None).json();
+    let list = server.json("GET", "/api/trajectories?documents=true&run_id=run-1", None).json();
+    let listed = list["items"].as_array().unwrap().iter().find(|item| item["trajectory_id"] == id).unwrap();
+    for found in [&one, listed] {
+        for place in places.iter().chain(&["/error"]) {
+            assert_eq!(found.pointer(place).unwrap()["of_another"], mark, "{place}");
+        }
+    }
+    let mut found = server.json("GET", "/api/runs/run-1", None).json();
+    assert_eq!(found["of_another"], mark);
+    // An edit does not lose them.
+    let edit = server.json("PATCH", "/api/runs/run-1", Some(&json!({"name": "other"})));
+    assert_eq!(edit.status, 200);
+    found = server.json("GET", "/api/runs/run-1", None).json();
+    assert_eq!((&found["of_another"], &found["name"]), (&mark, &json!("other")));
+}
+
+#[test]
 fn something_different_is_a_conflict() {
     let server = Server::start();
     let first = made("ct-11", "run-1");

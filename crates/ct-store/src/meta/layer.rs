@@ -2,17 +2,11 @@
 
 use ct_model::{RunEdit, RunHeader};
 
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 
 /// Adds an edit to those before it. A layer is itself the one edit that comes to the same.
 pub(super) fn add(layer: &mut RunEdit, edit: &RunEdit) -> Result<()> {
-    if edit.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
-        return Err(StoreError::invalid("a run's name cannot be empty"));
-    }
-    let tags = edit.set_tags.iter().flatten().chain(&edit.add_tags);
-    if tags.clone().any(|tag| tag.trim().is_empty()) {
-        return Err(StoreError::invalid("a tag cannot be empty"));
-    }
+    edit.check()?;
     replace(&mut layer.name, &edit.name);
     replace(&mut layer.policy, &edit.policy);
     replace(&mut layer.task_set, &edit.task_set);
@@ -83,6 +77,7 @@ fn push_new(tags: &mut Vec<String>, tag: &String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::StoreError;
 
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use ct_model::{AuditQuery, AuditRow, Comment, RunEdit, RunId, TrajectoryDocument, TrajectoryId};
+use ct_model::{
+    AuditQuery, AuditRow, Comment, RunEdit, RunEditError, RunId, TrajectoryDocument, TrajectoryId,
+};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -15,8 +17,6 @@ use crate::error::{Conflict, Result, StoreError};
 use crate::meta::{CommentNote, TrajectoryComment};
 use crate::store::Store;
 
-/// Characters of a comment, at most.
-const COMMENT_CHARS_MAX: usize = 100_000;
 /// Comments on one run or one trajectory, at most.
 const COMMENTS_MAX: usize = 1000;
 const COMMENT_ID_BYTES: usize = 8;
@@ -346,8 +346,9 @@ fn check_text(text: &str) -> Result<()> {
     if text.trim().is_empty() {
         return Err(StoreError::invalid("a comment cannot be empty"));
     }
-    if text.chars().count() > COMMENT_CHARS_MAX {
-        return Err(StoreError::invalid(format!("a comment has at most {COMMENT_CHARS_MAX} characters")));
+    let chars_max = RunEdit::TEXT_CHARS_MAX;
+    if text.chars().nth(chars_max).is_some() {
+        return Err(RunEditError::TooLong { what: "a comment", chars_max }.into());
     }
     Ok(())
 }

@@ -116,7 +116,7 @@ fn attempt(
             run_id,
             header,
             actor: Actor::local(),
-            edit: edit(options),
+            edit: options.edit(),
             status: status(&facts),
             eval_id: facts.eval_id.clone(),
             eval_created: facts.created.clone(),
@@ -261,7 +261,7 @@ fn already_there(
             "these bytes are revision {revision} of the run, not its current log; --replace makes them that again"
         ));
     } else {
-        let edit = edit(options);
+        let edit = options.edit();
         edited = edit != RunEdit::default();
         if edited {
             store.edit_run(&known.run_id, &edit, &Actor::local())?;
@@ -326,17 +326,6 @@ pub(super) fn header_of(facts: &HeaderFacts, options: &MakeOptions) -> RunHeader
         }
     }
     header
-}
-
-/// What the user said goes over what the log says, and does not replace it.
-pub(super) fn edit(options: &MakeOptions) -> RunEdit {
-    RunEdit {
-        name: options.run_name.clone(),
-        policy: options.policy.clone().map(Some),
-        task_set: options.task_set.clone().map(Some),
-        add_tags: options.tags.clone(),
-        ..RunEdit::default()
-    }
 }
 
 pub(super) fn status(facts: &HeaderFacts) -> RunStatus {

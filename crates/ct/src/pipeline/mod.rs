@@ -15,7 +15,7 @@ pub(crate) mod upload;
 use std::path::PathBuf;
 
 use ct_log::write::Glob;
-use ct_model::{RunId, TrajectoryId};
+use ct_model::{RunEdit, RunId, TrajectoryId};
 
 use crate::error::CliError;
 
@@ -50,6 +50,19 @@ pub(crate) struct MakeOptions {
     /// A rate file.
     pub(crate) prices: Option<PathBuf>,
     pub(crate) other_bytes: OtherBytes,
+}
+
+impl MakeOptions {
+    /// What the user said goes over what the log says, and does not replace it.
+    pub(crate) fn edit(&self) -> RunEdit {
+        RunEdit {
+            name: self.run_name.clone(),
+            policy: self.policy.clone().map(Some),
+            task_set: self.task_set.clone().map(Some),
+            add_tags: self.tags.clone(),
+            ..RunEdit::default()
+        }
+    }
 }
 
 /// How the store came to hold the run.

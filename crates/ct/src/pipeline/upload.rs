@@ -14,7 +14,7 @@ use ct_model::{
 };
 
 use super::input::{self, Input};
-use super::make::{Conversion, edit, header_of};
+use super::make::{Conversion, header_of};
 use super::{Made, MadeRun, MadeStatus, MakeOptions, OtherBytes, folder};
 use crate::error::CliError;
 use crate::home::{Home, Run};
@@ -152,7 +152,7 @@ fn already_there(client: &Client, run: &RunId, known: &Run, input: &Input) -> Re
     if deleted {
         client.restore_run(run)?;
     }
-    let mut edit = edit(options);
+    let mut edit = options.edit();
     if edit.task_set.take().is_some() {
         defects.push("the run was there already: a server does not change the task set of a run".to_owned());
     }

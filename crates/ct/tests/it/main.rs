@@ -18,6 +18,7 @@ mod full_disk;
 mod help;
 #[cfg(target_os = "linux")]
 mod hindered;
+mod homes;
 mod http;
 mod identity;
 mod info;

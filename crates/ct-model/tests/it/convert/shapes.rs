@@ -84,7 +84,10 @@ fn verdicts_of_monitors_are_not_actions() {
         {"role": "user", "metadata": {"tool_call_monitor_results": {"a": {"score": 3}, "b": {"score": null}}}}]});
     assert_eq!(sample(&json).tool_calls, [call("bash", "")]);
     let monitors = document(&json!({}), &json, None).monitors.unwrap();
-    assert_eq!(monitors["monitor"], MonitorSummary { max: Some(9.5), unscored: 1 });
+    assert_eq!(
+        monitors["monitor"],
+        MonitorSummary { max: Some(9.5), unscored: 1, extra: serde_json::Map::new() }
+    );
 }
 
 #[test]
@@ -352,6 +355,7 @@ fn task_scores_and_their_reasons() {
         value,
         landed_at,
         reason: reason.map(str::to_owned),
+        extra: serde_json::Map::new(),
     };
     assert_eq!(
         document.task_scores,

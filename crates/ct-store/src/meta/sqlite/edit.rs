@@ -45,6 +45,7 @@ pub(super) fn edit(
         return Ok(());
     }
     let shown = layer::apply(&layer, &old.recorded);
+    RunEdit::check_tag_count(old.tags.len(), shown.tags.len()).map_err(StoreError::from)?;
     let version = old.version + 1;
     conn.execute(
         "UPDATE runs SET version = ?, name = ?, name_folded = ?, policy = ?, task_set = ?, tags = ?, \

@@ -178,6 +178,7 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
         can_ask: printer.can_ask() && !asks_stdin,
         options,
     };
+    work.options.edit().check()?;
     if let Some(Home::Server(client)) = &work.home {
         // A token that is no good is told now, and not after hours.
         client.check_write_access()?;
