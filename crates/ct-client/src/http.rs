@@ -37,6 +37,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(8);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// How long all attempts of one request may pause together.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a server may go on saying that it is busy with the very thing that is asked for, and when to ask again.
+const BUSY_PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// Bytes of a JSON answer.
 const JSON_BYTES_MAX: u64 = 512 << 20;
 /// Bytes of an error's body that are looked at.
@@ -101,6 +103,8 @@ pub(crate) struct Call {
     pub(crate) redirects: bool,
     /// Tried once, whatever comes of it.
     pub(crate) once: bool,
+    /// For how long a server that is busy, and says when to ask again, is asked again.
+    pub(crate) busy_for: Option<Duration>,
 }
 
 impl Call {
@@ -116,6 +120,7 @@ impl Call {
             anonymous: false,
             redirects: false,
             once: false,
+            busy_for: None,
         }
     }
 
@@ -153,6 +158,12 @@ impl Call {
         self
     }
 
+    /// Waits for a server that is busy as long as that is likely to lead anywhere.
+    pub(crate) fn through_busy(mut self) -> Self {
+        self.busy_for = Some(BUSY_PATIENCE);
+        self
+    }
+
     pub(crate) fn anonymous(mut self) -> Self {
         self.anonymous = true;
         self
@@ -181,11 +192,30 @@ impl Failed {
 pub(crate) struct Patience {
     attempt: u32,
     until: Instant,
+    /// Until when a busy server is waited for.
+    busy_until: Instant,
 }
 
 impl Patience {
     pub(crate) fn new() -> Self {
-        Self { attempt: 0, until: Instant::now() + PATIENCE }
+        Self::through_busy(Duration::ZERO)
+    }
+
+    /// As [`Self::new`], and longer for a server that says how long it is busy.
+    fn through_busy(busy_for: Duration) -> Self {
+        let now = Instant::now();
+        Self { attempt: 0, until: now + PATIENCE, busy_until: now + busy_for }
+    }
+
+    /// Waits as long as a busy server asks for. False: it has been too long altogether.
+    fn wait_for_busy(&self, asked: Duration) -> bool {
+        let pause = asked.clamp(PAUSE_FIRST, RETRY_AFTER_MAX);
+        if Instant::now() + pause > self.busy_until {
+            return false;
+        }
+        tracing::debug!(pause_ms = pause.as_millis(), "the server is busy: trying again");
+        std::thread::sleep(pause);
+        true
     }
 
     /// Waits before another attempt, as long as asked or a random time that grows. False: it has been tried enough.
@@ -274,12 +304,17 @@ impl Http {
         call: &Call,
         read: impl Fn(Response) -> std::result::Result<T, Failed>,
     ) -> Result<T> {
-        let mut patience = Patience::new();
+        let mut patience = Patience::through_busy(call.busy_for.unwrap_or_default());
         loop {
             let failed = match self.send_once(call).and_then(&read) {
                 Ok(value) => return Ok(value),
                 Err(failed) => failed,
             };
+            if let (ClientError::Busy { status: 503, .. }, Some(asked)) = (&failed.error, failed.pause)
+                && patience.wait_for_busy(asked)
+            {
+                continue;
+            }
             if call.once || !failed.again || !patience.wait(failed.pause) {
                 return Err(failed.error);
             }
@@ -499,6 +534,15 @@ mod tests {
         assert_eq!(format!("{token:?}"), "Token(…)");
         assert_eq!(Token::new("two words"), None);
         assert_eq!(Token::new(""), None);
+    }
+
+    #[test]
+    fn a_busy_server_is_waited_for_with_an_end() {
+        let asked = Duration::ZERO;
+        assert!(!Patience::new().wait_for_busy(asked));
+        let patience = Patience::through_busy(PAUSE_FIRST * 3);
+        assert!(patience.wait_for_busy(asked));
+        assert!(!patience.wait_for_busy(PAUSE_FIRST * 3));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ct_log::source::{FileSource, Source as _};
-use ct_model::{LogHash, RunHeader};
+use ct_model::{LogHash, RunHeader, RunId};
 use md5::Md5;
 use reqwest::Method;
 use reqwest::header::{ETAG, HeaderName, IF_NONE_MATCH};
@@ -88,6 +88,8 @@ pub struct Register<'a> {
     pub run: &'a RunHeader,
     /// The key of its log, and the length.
     pub log: (&'a str, u64),
+    /// The run that gets log and documents in place of those it has. Only a `ct` knows it.
+    pub replaces: Option<&'a RunId>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -218,6 +220,8 @@ impl Client {
             let call = Call::new(Method::POST, self.url(&["uploads", &id, "complete"]))
                 .repeatable()
                 .timeout(CHECK_TIMEOUT)
+                // Another client may be completing the same upload, which takes as long as hashing it.
+                .through_busy()
                 .json(&json!({"sha256": log.hash}));
             match self.http().json::<Complete>(&accepts_json(call)) {
                 Ok(done) => {
@@ -383,6 +387,9 @@ impl Client {
             body.extend_from_slice(br#","run":"#);
             body.extend_from_slice(run);
         }
+        if let Some(replaces) = register.replaces {
+            body.extend_from_slice(format!(r#","replaces":{}"#, json!(replaces)).as_bytes());
+        }
         let (key, size_bytes) = register.log;
         let sizes = Value::from_iter([(key.to_owned(), size_bytes)]);
         body.extend_from_slice(format!(r#","eval_log_sizes":{sizes}}}"#).as_bytes());
@@ -484,6 +491,7 @@ impl Sender<'_> {
         let call = Call::new(Method::PUT, url)
             .timeout(ANSWER_TIMEOUT + Duration::from_secs(size / SLOWEST))
             .header(PART_CRC, &crc32.to_string())
+            .through_busy()
             .bytes("application/octet-stream", Bytes::from(bytes));
         match self.client.http().done(&call) {
             Ok(()) => Ok(true),

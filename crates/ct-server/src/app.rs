@@ -12,6 +12,7 @@ use crate::error::ApiError;
 use crate::gate::Gate;
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::proxies::Network;
 use crate::signing::Signer;
 use crate::throttle::Throttle;
 use crate::walks::Walks;
@@ -34,6 +35,8 @@ pub struct ServerConfig {
     pub mode: Mode,
     /// The address clients reach the server by, without a `/` at the end; absent: what their `Host` header says.
     pub public_url: Option<String>,
+    /// Proxies that are believed when they say for whom they ask.
+    pub trusted_proxies: Vec<Network>,
     /// The name of the bucket in `s3://<bucket>/<key>` addresses of logs.
     pub bucket: String,
     /// Version and commit, told by the health route.

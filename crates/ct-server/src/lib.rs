@@ -17,6 +17,7 @@ mod limits;
 mod metrics;
 mod pages;
 mod paging;
+mod proxies;
 mod request_log;
 mod routes;
 mod sample;
@@ -28,5 +29,6 @@ mod walks;
 mod zip;
 
 pub use app::{Mode, ServerConfig};
+pub use proxies::{Network, NetworkError};
 pub use routes::openapi;
 pub use serve::{ServeError, serve};

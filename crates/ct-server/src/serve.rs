@@ -18,7 +18,7 @@ use tower::ServiceExt as _;
 
 use crate::app::{App, ServerConfig};
 use crate::connection::Connection;
-use crate::{limits, routes};
+use crate::{limits, proxies, routes};
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -100,8 +100,12 @@ pub async fn serve(
         };
         let _ = stream.set_nodelay(true);
         let router = router.clone();
+        let asked = app.clone();
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(ConnectInfo(peer));
+            let trusted = &asked.config.trusted_proxies;
+            // The port still tells connections apart.
+            let client = SocketAddr::new(proxies::client(peer.ip(), request.headers(), trusted), peer.port());
+            request.extensions_mut().insert(ConnectInfo(client));
             router.clone().oneshot(request.map(axum::body::Body::new))
         });
         let connection = graceful

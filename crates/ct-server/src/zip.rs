@@ -31,8 +31,14 @@ const HELD_BYTES_MAX: u64 = 4 << 20;
 /// Says that the file is whole; pieces of it are never empty.
 const END: Bytes = Bytes::new();
 
-/// The answer with these trajectories. `selection` says in the manifest how they were chosen.
-pub(crate) fn respond(app: &App, ids: Vec<TrajectoryId>, selection: Value) -> Result<Response, ApiError> {
+/// The answer with these trajectories. `selection` says in the manifest how they were chosen, `failed` what is known to
+/// be missing.
+pub(crate) fn respond(
+    app: &App,
+    ids: Vec<TrajectoryId>,
+    failed: Vec<Value>,
+    selection: Value,
+) -> Result<Response, ApiError> {
     let turn = Arc::clone(&app.exports).try_acquire_owned().map_err(|_| {
         ApiError::unavailable(format!("{} ZIP files are being made already", limits::EXPORTS_MAX))
             .retry_after(10)
@@ -44,7 +50,7 @@ pub(crate) fn respond(app: &App, ids: Vec<TrajectoryId>, selection: Value) -> Re
         let _turn = turn;
         let _span = span.enter();
         let pieces = Pieces { sender: sender.clone(), buffer: Vec::new() };
-        match export(&app, &ids, &selection, pieces) {
+        match export(&app, &ids, failed, &selection, pieces) {
             Ok(()) => drop(sender.blocking_send(Ok(END))),
             Err(error) if sender.is_closed() => {
                 tracing::debug!(%error, "a client left in the middle of a ZIP file");
@@ -97,10 +103,16 @@ impl Write for Pieces {
     }
 }
 
-fn export(app: &App, ids: &[TrajectoryId], selection: &Value, pieces: Pieces) -> io::Result<()> {
+fn export(
+    app: &App,
+    ids: &[TrajectoryId],
+    mut failed: Vec<Value>,
+    selection: &Value,
+    pieces: Pieces,
+) -> io::Result<()> {
     let mut zip = ZipStream::new(pieces);
     let mut reader = Reader { app, log: None };
-    let (mut sent, mut failed) = (Vec::new(), Vec::new());
+    let mut sent = Vec::new();
     for id in ids {
         match reader.open(id) {
             Ok(sample) => {
@@ -153,9 +165,10 @@ impl Reader<'_> {
             let log = sample::open_log(self.app, &run.log)?;
             self.log = Some((run_id, run, log));
         }
-        let Some((_, run, log)) = &self.log else { return Err(not_found()) };
+        let Some((run_id, run, log)) = &self.log else { return Err(not_found()) };
         if run.deleted_at.is_some() {
-            return Err(not_found());
+            let sentence = format!("trajectory {id} is part of run {run_id}, which is deleted");
+            return Err(ApiError::not_found(sentence));
         }
         let mut found = Found { document, run: run.clone() };
         let metadata = found.frame(self.app)?.metadata().to_vec();

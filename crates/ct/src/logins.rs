@@ -22,6 +22,9 @@ const SERVERS: &str = "servers.json";
 struct Entry {
     url: String,
     token: String,
+    /// `ct login` had the token made; another one is not ours to end. Known in `servers.json` only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    made_here: bool,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -35,6 +38,8 @@ struct Servers {
 pub(crate) struct Login {
     pub(crate) base: BaseUrl,
     pub(crate) token: Token,
+    /// Whether the token was made by signing in here.
+    pub(crate) made_here: bool,
     path: PathBuf,
 }
 
@@ -53,12 +58,18 @@ impl Logins {
         let Some(folder) = &logins.folder else { return logins };
         let login = |entry: &Entry, path: &Path| {
             let base = BaseUrl::parse(&entry.url).ok()?;
-            Some(Login { base, token: Token::new(entry.token.clone())?, path: path.to_owned() })
+            let token = Token::new(entry.token.clone())?;
+            Some(Login { base, token, made_here: entry.made_here, path: path.to_owned() })
         };
         let (current, servers) = (folder.join(CURRENT), folder.join(SERVERS));
         logins.current = read::<Entry>(&current).and_then(|entry| login(&entry, &current));
         let entries = read::<Servers>(&servers).unwrap_or_default().servers;
         logins.servers = entries.iter().filter_map(|entry| login(entry, &servers)).collect();
+        if let Some(current) = &mut logins.current {
+            let same =
+                |login: &Login| login.token == current.token && login.base.origin() == current.base.origin();
+            current.made_here = logins.servers.iter().any(|login| login.made_here && same(login));
+        }
         logins
     }
 
@@ -86,11 +97,16 @@ impl Logins {
     }
 
     /// Keeps a new login, which is the last one from now on. Gives the file that other clients read.
-    pub(crate) fn save(&mut self, base: &BaseUrl, token: &Token) -> Result<PathBuf, CliError> {
+    pub(crate) fn save(
+        &mut self,
+        base: &BaseUrl,
+        token: &Token,
+        made_here: bool,
+    ) -> Result<PathBuf, CliError> {
         let folder = self.folder()?;
-        let entry = Entry { url: base.to_string(), token: token.secret().to_owned() };
+        let entry = Entry { url: base.to_string(), token: token.secret().to_owned(), made_here: false };
         let mut entries = self.entries_but(&base.origin());
-        entries.insert(0, entry.clone());
+        entries.insert(0, Entry { made_here, ..entry.clone() });
         let path = folder.join(CURRENT);
         write(&folder.join(SERVERS), &Servers { servers: entries })?;
         write(&path, &entry)?;
@@ -120,7 +136,11 @@ impl Logins {
     fn entries_but(&self, origin: &Origin) -> Vec<Entry> {
         let others = self.all().into_iter().filter(|login| login.base.origin() != *origin);
         others
-            .map(|login| Entry { url: login.base.to_string(), token: login.token.secret().to_owned() })
+            .map(|login| Entry {
+                url: login.base.to_string(),
+                token: login.token.secret().to_owned(),
+                made_here: login.made_here,
+            })
             .collect()
     }
 
@@ -170,9 +190,9 @@ mod tests {
         let token = |text: &str| Token::new(text).unwrap();
         let mut logins = Logins::load(Some(auth.clone()));
         assert!(logins.current().is_none());
-        logins.save(&base("https://one.example/base"), &token("1")).unwrap();
-        logins.save(&base("https://two.example"), &token("2")).unwrap();
-        logins.save(&base("https://one.example"), &token("3")).unwrap();
+        logins.save(&base("https://one.example/base"), &token("1"), true).unwrap();
+        logins.save(&base("https://two.example"), &token("2"), true).unwrap();
+        logins.save(&base("https://one.example"), &token("3"), false).unwrap();
         assert_eq!(
             fs::read_to_string(auth.join(CURRENT)).unwrap(),
             "{\"url\":\"https://one.example\",\"token\":\"3\"}\n"
@@ -185,7 +205,8 @@ mod tests {
         assert_eq!(secret("https://one.example"), Some("3".to_owned()));
         assert_eq!(secret("https://two.example/x"), Some("2".to_owned()));
         assert_eq!(secret("http://two.example"), None);
-        assert_eq!(logins.all().len(), 2);
+        let made_here: Vec<bool> = logins.all().iter().map(|login| login.made_here).collect();
+        assert_eq!(made_here, [false, true]);
         #[cfg(unix)]
         for name in [CURRENT, SERVERS] {
             use std::os::unix::fs::PermissionsExt as _;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use ct_model::RunId;
 use ct_store::Registration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,6 +42,11 @@ struct Batch {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     run: Option<Value>,
+    /// Beyond the contract: a run of the same eval, which gets this log and these documents in place of those it has. It
+    /// keeps its id and what users said about it, and its log becomes an earlier revision. With every batch.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    replaces: Option<RunId>,
     /// The lengths of the logs by key.
     #[serde(default)]
     eval_log_sizes: Option<BTreeMap<String, u64>>,
@@ -90,6 +96,7 @@ async fn register(
         let registration = Registration {
             documents: batch.trajectories,
             header: batch.run,
+            replaces: batch.replaces,
             log_sizes: batch.eval_log_sizes.unwrap_or_default(),
             bucket: app.config.bucket.clone(),
         };

@@ -7,7 +7,7 @@ use ct_model::{
     DatasetKind, DatasetName, Outcome, TrajectoryDocument, TrajectoryId, TrajectoryPage, TrajectoryQuery,
     TrajectoryRow,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -17,7 +17,7 @@ use crate::address::BaseUrl;
 use crate::app::App;
 use crate::auth::Reader;
 use crate::error::{ApiError, ErrorEnvelope};
-use crate::extract::{Filters, Params, Path};
+use crate::extract::{Body, Filters, Params, Path};
 use crate::paging::{Page, Paging};
 use crate::walks::{Part, Walker, page};
 use crate::{limits, sample, shown};
@@ -26,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(resolve))
-        .routes(routes!(zip))
+        .routes(routes!(zip, zip_of_body))
         .routes(routes!(get_trajectory))
         .routes(routes!(eval))
 }
@@ -53,7 +53,7 @@ struct StoredDocument {
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes what list answers")]
 enum TrajectoryItem {
-    Row(TrajectoryRow),
+    Row(Box<TrajectoryRow>),
     Id(String),
     Document(StoredDocument),
 }
@@ -317,11 +317,54 @@ struct ZipParams {
     (status = 404, description = "There is no such run, dataset, or none of the trajectories.", body = ErrorEnvelope),
     (status = 503, description = "Too many are being made.", body = ErrorEnvelope)))]
 async fn zip(State(app): State<App>, _: Reader, mut params: Filters) -> Result<Response, ApiError> {
-    let ids = params.texts("trajectory_ids");
-    let run = params.text("run_id");
-    let dataset: Option<DatasetName> = params.value("versioned_dataset")?;
-    let version: Option<u64> = params.value("versioned_dataset_version")?;
+    let selection = ZipSelection {
+        trajectory_ids: params.texts("trajectory_ids"),
+        run_id: params.text("run_id"),
+        versioned_dataset: params.value("versioned_dataset")?,
+        versioned_dataset_version: params.value("versioned_dataset_version")?,
+    };
+    zip_of(&app, selection).await
+}
+
+/// As the same with GET, for more ids than an address holds. It changes nothing.
+#[utoipa::path(post, path = "/api/trajectories/zip", tag = "trajectories", request_body = ZipSelection, responses(
+    (status = 200, description = "The file, sent while it is made.", content_type = "application/zip"),
+    (status = 400, description = "None or several of the fields, or too many trajectories.", body = ErrorEnvelope),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
+    (status = 404, description = "There is no such run, dataset, or none of the trajectories.", body = ErrorEnvelope),
+    (status = 413, description = "The body is too large.", body = ErrorEnvelope),
+    (status = 503, description = "Too many are being made.", body = ErrorEnvelope)))]
+async fn zip_of_body(
+    State(app): State<App>,
+    _: Reader,
+    Body(selection): Body<ZipSelection>,
+) -> Result<Response, ApiError> {
+    zip_of(&app, selection).await
+}
+
+/// Which trajectories to send: one of three ways to say it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ZipSelection {
+    /// These.
+    #[serde(default)]
+    #[schema(max_items = 100_000)]
+    trajectory_ids: Vec<String>,
+    /// Those of this run.
+    run_id: Option<String>,
+    /// Those in this dataset, or in the runs in it.
+    #[schema(value_type = Option<String>)]
+    versioned_dataset: Option<DatasetName>,
+    /// In this version of it; the newest when absent.
+    #[schema(minimum = 1)]
+    versioned_dataset_version: Option<u64>,
+}
+
+async fn zip_of(app: &App, selection: ZipSelection) -> Result<Response, ApiError> {
+    let ZipSelection { trajectory_ids: ids, run_id: run, versioned_dataset: dataset, .. } = selection;
+    let version = selection.versioned_dataset_version;
     app.blocking(move |app| {
+        let mut failed = Vec::new();
         let (ids, selection) = match (ids.is_empty(), run, dataset) {
             (false, None, None) => {
                 let ids: Vec<TrajectoryId> =
@@ -345,10 +388,11 @@ async fn zip(State(app): State<App>, _: Reader, mut params: Filters) -> Result<R
                     ..TrajectoryQuery::default()
                 };
                 let mut ids = app.store.trajectory_ids(&query)?.items;
-                if found.kind == DatasetKind::Trajectory {
+                let items = found.item_ids.unwrap_or_default();
+                match found.kind {
                     // Those whose run is deleted come last, to be told as failed.
-                    let items = found.item_ids.unwrap_or_default();
-                    ids.extend(items.into_iter().filter_map(|id| id.parse().ok()));
+                    DatasetKind::Trajectory => ids.extend(items.iter().filter_map(|id| id.parse().ok())),
+                    DatasetKind::Run => failed.extend(items.iter().filter_map(|run| deleted_run(app, run))),
                 }
                 let selection =
                     json!({"versioned_dataset": dataset, "versioned_dataset_version": found.version});
@@ -360,9 +404,19 @@ async fn zip(State(app): State<App>, _: Reader, mut params: Filters) -> Result<R
                 ));
             }
         };
-        crate::zip::respond(app, crate::zip::distinct(ids)?, selection)
+        crate::zip::respond(app, crate::zip::distinct(ids)?, failed, selection)
     })
     .await
+}
+
+/// What to say of a run of a dataset, when there is nothing of it to send.
+fn deleted_run(app: &App, run: &str) -> Option<serde_json::Value> {
+    let why = match super::runs::run_id(run).and_then(|run| super::runs::record(app, &run, true)) {
+        Ok(record) if record.deleted_at.is_none() => return None,
+        Ok(_) => format!("run {run} is deleted"),
+        Err(error) => error.sentence().to_owned(),
+    };
+    Some(json!({"run_id": run, "error": why}))
 }
 
 /// What a prefix stands for.

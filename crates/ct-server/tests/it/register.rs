@@ -149,6 +149,28 @@ fn fields_of_other_writers_come_back() {
 }
 
 #[test]
+fn a_log_takes_the_place_of_another_of_the_same_eval_alone() {
+    let server = Server::start();
+    let (first, stranger) = (made("ct-11", "run-1"), made("ct-12", "way"));
+    server.upload(&first.key, &first.log);
+    assert_eq!(server.register(&first.documents, Some(&first.header)).status, 200);
+    server.upload(&stranger.key, &stranger.log);
+    let replace = |run: &str| {
+        let mut batch = crate::wire::batch(&stranger.documents, Some(&stranger.header));
+        batch["replaces"] = json!(run);
+        server.json("POST", "/api/trajectories/register", Some(&batch))
+    };
+    let refused = replace("run-1");
+    assert_eq!((refused.status, refused.error().contains("another eval")), (400, true), "{refused:?}");
+    assert_eq!(replace("nobody").status, 404);
+    assert_eq!(server.json("DELETE", "/api/runs/run-1", None).status, 200);
+    let refused = replace("run-1");
+    assert_eq!((refused.status, &refused.json()["deleted_run"]), (409, &json!("run-1")));
+    let record = server.store.run(&run_id("run-1")).unwrap();
+    assert_eq!((record.revisions.len(), record.header.trajectory_count), (0, Some(6)));
+}
+
+#[test]
 fn something_different_is_a_conflict() {
     let server = Server::start();
     let first = made("ct-11", "run-1");

@@ -58,6 +58,7 @@ impl Server {
             bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             mode,
             public_url: None,
+            trusted_proxies: Vec::new(),
             bucket: "ct".to_owned(),
             version: "0 (test)",
             prices: ct_model::PriceTable::default(),

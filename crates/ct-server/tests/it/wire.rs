@@ -32,6 +32,7 @@ pub(crate) fn config(mode: Mode) -> ServerConfig {
         bind: "127.0.0.1:0".parse().unwrap(),
         mode,
         public_url: None,
+        trusted_proxies: Vec::new(),
         bucket: "logs".to_owned(),
         version: "test",
         prices: ct_model::PriceTable::default(),

@@ -69,6 +69,8 @@ pub(crate) trait UploadStore: Send + Sync {
 #[derive(Debug)]
 pub(crate) struct PendingDocument {
     pub(crate) run: RunId,
+    /// The run that is to get it in place of what it has.
+    pub(crate) replaces: Option<RunId>,
     /// The place of its sample in the log.
     pub(crate) position: u64,
     /// With its `eval_metadata`.
@@ -81,6 +83,8 @@ pub(crate) struct PendingDocument {
 #[derive(Debug)]
 pub(crate) struct RegisteredHeader {
     pub(crate) run: NewRun,
+    /// The run that gets its log and documents in place of those it has.
+    pub(crate) replaces: Option<RunId>,
     /// What is compared when a header comes again.
     pub(crate) registered: Value,
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ct_model::convert::Registration as Sums;
-use ct_model::{LogFormat, LogRef, ObjectKey, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument};
+use ct_model::{
+    LogFormat, LogHash, LogRef, ObjectKey, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument,
+};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -29,6 +31,9 @@ pub struct Registration {
     pub header: Option<Value>,
     /// The lengths of logs by key, as the client uploaded them.
     pub log_sizes: BTreeMap<String, u64>,
+    /// The run that gets this log and these documents, in place of those it has; its log becomes an earlier revision. They
+    /// are sent as those of the run that the log's key names.
+    pub replaces: Option<RunId>,
     /// The bucket of `s3://<bucket>/<key>` in what is sent.
     pub bucket: String,
 }
@@ -43,7 +48,8 @@ impl Store {
         for (name, size_bytes) in &batch.log_sizes {
             self.check_size(name, *size_bytes)?;
         }
-        let mut logs = Logs { store: self, bucket: &batch.bucket, found: HashMap::new() };
+        let replaces = batch.replaces.as_ref().map(|run| Replaced::find(self, run)).transpose()?;
+        let mut logs = Logs { store: self, bucket: &batch.bucket, replaces, found: HashMap::new() };
         let mut documents = Vec::with_capacity(batch.documents.len());
         for (number, value) in batch.documents.into_iter().enumerate() {
             documents.push(take_document(&mut logs, value, number, actor, now)?);
@@ -79,10 +85,33 @@ fn not_uploaded(name: &str) -> StoreError {
     StoreError::invalid(format!("log {name} is not there; upload it first"))
 }
 
+/// A run whose log another one takes the place of.
+struct Replaced {
+    run: RunId,
+    log: LogHash,
+    eval_id: Option<String>,
+}
+
+impl Replaced {
+    fn find(store: &Store, run: &RunId) -> Result<Self> {
+        let record = store.run(run)?;
+        if record.deleted_at.is_some() {
+            return Err(Conflict::RunDeleted { run: run.clone() }.into());
+        }
+        Ok(Self { run: run.clone(), log: record.log.hash, eval_id: record.eval_id })
+    }
+
+    /// It was done before, and is asked for again.
+    fn is_done(&self, log: &RunLog) -> bool {
+        self.log == log.log.hash
+    }
+}
+
 /// The logs of the runs of a batch.
 struct Logs<'a> {
     store: &'a Store,
     bucket: &'a str,
+    replaces: Option<Replaced>,
     found: HashMap<RunId, Arc<RunLog>>,
 }
 
@@ -110,7 +139,9 @@ impl Logs<'_> {
             }
         }
         let object = object.ok_or_else(|| not_uploaded(&format!("{run}.eval")))?;
-        if let Some(known) = store.meta().run_of_log(&object.log.hash)?.filter(|known| known.run_id != *run) {
+        let replaced = self.replaces.as_ref().map(|replaced| &replaced.run);
+        let known = store.meta().run_of_log(&object.log.hash)?;
+        if let Some(known) = known.filter(|known| known.run_id != *run && Some(&known.run_id) != replaced) {
             let (run, held_by, deleted) = (run.clone(), known.run_id, known.deleted);
             return Err(Conflict::LogTaken { run, held_by, deleted }.into());
         }
@@ -169,6 +200,22 @@ fn take_document(
         return Err(invalid(format!("eval_sample_range.key: {key:?} is no log of run {run}")));
     }
     let position = log.index.check(&typed).map_err(invalid)?;
+    let (mut run, mut replaces) = (run, None);
+    if let Some(replaced) = &logs.replaces {
+        // From now on the log goes by the name of the run that gets it.
+        document.remove("eval_log_url");
+        if let Some(Value::Object(range)) = document.get_mut("eval_sample_range") {
+            range.insert(
+                "key".to_owned(),
+                json!(ObjectKey::new(replaced.run.clone(), log.log.format).to_string()),
+            );
+        }
+        if replaced.is_done(&log) {
+            run = replaced.run.clone();
+        } else {
+            replaces = Some(replaced.run.clone());
+        }
+    }
 
     let setting = document.get("environment").and_then(|environment| environment.get("setting"));
     let mut sums = Sums::default();
@@ -177,7 +224,7 @@ fn take_document(
     let eval_metadata = std::mem::take(&mut typed.eval_metadata);
     let mut entry = Entry::new(&typed, id, run.clone(), Some(eval_metadata));
     entry.document = Value::Object(document).to_string();
-    Ok(PendingDocument { run, position: position as u64, entry, sums })
+    Ok(PendingDocument { run, replaces, position: position as u64, entry, sums })
 }
 
 fn take_header<'a>(
@@ -192,7 +239,7 @@ fn take_header<'a>(
     own(&mut fields, actor, now);
     fields.retain(|_, value| !value.is_null());
     let value = Value::Object(fields);
-    let header: RunHeader = typed(&value).map_err(invalid)?;
+    let mut header: RunHeader = typed(&value).map_err(invalid)?;
     let run = header.run_id.clone().or_else(|| runs.next().cloned());
     let run = run.ok_or_else(|| invalid("run_id: missing".to_owned()))?;
     if header.name.trim().is_empty() {
@@ -206,9 +253,21 @@ fn take_header<'a>(
     let facts =
         facts.map_err(|error| StoreError::invalid(format!("log {} is of no use: {error}", log.key)))?;
     let registered = comparable_header(&value);
+    let (mut run_id, mut replaces) = (run, None);
+    if let Some(replaced) = &logs.replaces {
+        header.eval_log_url = None;
+        if replaced.is_done(&log) {
+            run_id = replaced.run.clone();
+        } else if facts.eval_id.is_none() || facts.eval_id != replaced.eval_id {
+            return Err(StoreError::invalid(format!("replaces: run {} is of another eval", replaced.run)));
+        } else {
+            replaces = Some(replaced.run.clone());
+        }
+    }
     Ok(RegisteredHeader {
+        replaces,
         run: NewRun {
-            run_id: run,
+            run_id,
             header,
             actor: actor.clone(),
             edit: RunEdit::default(),

@@ -12,9 +12,12 @@ const EXAMPLES: &str = "\
 Examples:
   ct logout                                Of the server that is home
   ct logout --url https://viewer.example
-  ct logout --all";
+  ct logout --all
+  ct logout --revoke                       Also a token that was made elsewhere
 
-/// Forget the login of a server, and make its token worthless where the server can.
+A token that ct login made by name and password is revoked. One that was given to it is only forgotten: others may use it.";
+
+/// Forget the login of a server, and revoke the token that it made where the server can.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LogoutArgs {
@@ -24,6 +27,9 @@ pub(crate) struct LogoutArgs {
     /// Of every server
     #[arg(long)]
     all: bool,
+    /// Revoke the token also when it was made elsewhere and given to ct login
+    #[arg(long)]
+    revoke: bool,
 }
 
 /// Signs out.
@@ -58,6 +64,13 @@ pub(crate) fn logout(arguments: &LogoutArgs, context: &Context) -> Result<(), Cl
     for login in chosen {
         // Forgotten first: that must not hang on a server that cannot be reached.
         logins.forget(&login.base.origin())?;
+        if !login.made_here && !arguments.revoke {
+            printer.note(&format!(
+                "signed out of {}; its token was made elsewhere and stays valid (--revoke ends such a one, too)",
+                login.base
+            ));
+            continue;
+        }
         let revoked =
             Client::new(login.base.clone(), Some(login.token)).and_then(|client| client.revoke_own_token());
         match revoked {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ct_model::Scope;
-use ct_server::{Mode, ServeError, ServerConfig};
+use ct_server::{Mode, Network, ServeError, ServerConfig};
 use ct_store::{Actor, Store};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -23,6 +23,7 @@ Examples:
   ct serve --bind 0.0.0.0:3000 --private          For a team: everyone signs in
   ct serve --bind 0.0.0.0:3000 --public           Everyone may read; writing needs a token
   ct serve --private --public-url https://runs.example.org
+  ct serve --private --trusted-proxy 127.0.0.1    Behind a proxy on this machine
   ct users add ana --scope admin                  The first account; also while a server runs
 
 Ctrl-C lets transfers end; a second one stops at once.";
@@ -46,6 +47,10 @@ pub(crate) struct ServeArgs {
     /// The address clients reach the server by, when it is another: https://runs.example.org
     #[arg(long, value_name = "URL", value_parser = parse_public_url)]
     public_url: Option<String>,
+    /// A proxy before the server, by address or network (10.0.0.0/8); repeatable. Whom it asks for is taken from its
+    /// X-Forwarded-For or Forwarded header, to slow down who guesses passwords and for the audit log
+    #[arg(long, value_name = "ADDRESS")]
+    trusted_proxy: Vec<Network>,
     /// The bucket in the addresses of logs, s3://<bucket>/<key>
     #[arg(long, value_name = "NAME", default_value = "control-tower", value_parser = parse_bucket)]
     bucket: String,
@@ -97,6 +102,7 @@ pub(crate) fn serve(arguments: ServeArgs, context: &Context) -> Result<(), CliEr
         bind: arguments.bind,
         mode,
         public_url: arguments.public_url,
+        trusted_proxies: arguments.trusted_proxy,
         bucket: arguments.bucket,
         version: env!("CT_VERSION"),
         prices: prices(arguments.prices.as_deref())?.unwrap_or_default(),

@@ -257,9 +257,7 @@ fn already_there(
     }
     let mut edited = false;
     if let Some(revision) = known.revision {
-        defects.push(format!(
-            "these bytes are revision {revision} of the run, not its current log; --replace makes them that again"
-        ));
+        defects.push(earlier_revision(revision));
     } else {
         let edit = options.edit();
         edited = edit != RunEdit::default();
@@ -285,6 +283,12 @@ fn already_there(
         trajectories: record.header.trajectory_count.unwrap_or_default(),
         defects,
     }))
+}
+
+pub(super) fn earlier_revision(revision: u64) -> String {
+    format!(
+        "these bytes are revision {revision} of the run, not its current log; --replace makes them that again"
+    )
 }
 
 fn several(runs: &[RunId]) -> CliError {

@@ -55,7 +55,8 @@ pub(crate) fn push(from: &Home, run: &RunId, to: &Client, progress: &Progress) -
     }
     all_came(count, header)?;
     let format = known.record.log.format;
-    let send = ToSend { run_id: run, path: &path, format, hash: &hash, header: header.clone() };
+    let send =
+        ToSend { run_id: run, path: &path, format, hash: &hash, header: header.clone(), replaces: None };
     send.send(to, spool, progress)?;
     Ok(MadeRun { status: MadeStatus::Created, ..made(run, &known, false, false) })
 }

@@ -7,14 +7,14 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, Write a
 use std::path::Path;
 
 use ct_client::{Client, ClientError, LogFile, Register, StoredObject};
-use ct_model::convert::{HeaderFacts, TrajectoryIds, run_id_of};
+use ct_model::convert::{HeaderFacts, RunOptions, TrajectoryIds, run_header, run_id_of};
 use ct_model::{
     LogFormat, LogHash, ObjectKey, PriceTable, RunEdit, RunHeader, RunId, TrajectoryDocument, TrajectoryId,
     sample_url,
 };
 
 use super::input::{self, Input};
-use super::make::{Conversion, header_of};
+use super::make::{Conversion, earlier_revision, header_of};
 use super::{Made, MadeRun, MadeStatus, MakeOptions, OtherBytes, folder};
 use crate::error::CliError;
 use crate::home::{Home, Run};
@@ -31,15 +31,20 @@ pub(crate) fn upload_run(
     let prices = input::prices(options.prices.as_deref())?;
     let hash = folder::hash_file(&input.path, progress)?;
     let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
-    if let Some(known) = known_run(client, &run_id)? {
+    if let Some(known) = known_run(client, &run_id)?
+        && known.log.as_ref().is_none_or(|log| log.hash == hash)
+    {
         return already_there(client, &run_id, &known, &input);
     }
     let log = input::open(&input.path)?;
     let header = log.header().map_err(|e| CliError::log(source, &e))?;
     let facts = HeaderFacts::from_value(&header.value);
-    let work = Work { client, source, input: &input, hash: &hash, run_id: &run_id, facts: &facts };
-    for own_ids in [false, true] {
-        if let Some(made) = work.attempt(&log, prices.as_ref(), own_ids, progress)? {
+    // On its way to another run the log goes by its whole hash, which is the id of no run.
+    let on_its_way = RunId::new(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
+    let replacing = (options.other_bytes == OtherBytes::Replace).then_some((&on_its_way, false));
+    let work = Work { client, source, input: &input, hash: &hash, on_its_way: &on_its_way, facts: &facts };
+    for (run_id, own_ids) in replacing.into_iter().chain([(&run_id, false), (&run_id, true)]) {
+        if let Some(made) = work.attempt(&log, prices.as_ref(), run_id, own_ids, progress)? {
             return Ok(made);
         }
     }
@@ -51,16 +56,17 @@ struct Work<'a> {
     source: &'a Path,
     input: &'a Input,
     hash: &'a LogHash,
-    run_id: &'a RunId,
+    on_its_way: &'a RunId,
     facts: &'a HeaderFacts,
 }
 
 impl Work<'_> {
-    /// `None`: another run has trajectories of these ids, and a run of its own is right.
+    /// `None`: another run has trajectories of these ids, and a run of its own is right; or there is none to replace.
     fn attempt(
         &self,
         log: &ct_log::Log,
         prices: Option<&PriceTable>,
+        run_id: &RunId,
         own_ids: bool,
         progress: &Progress,
     ) -> Result<Option<Made>, CliError> {
@@ -76,55 +82,84 @@ impl Work<'_> {
             log,
             facts: self.facts,
             prices,
-            run_id: self.run_id,
+            run_id,
         };
         let mut spool = Spool::new()?;
         let (registration, defects) =
             conversion.run(&mut ids, &self.input.defects, progress, &mut |document| spool.push(document))?;
         // Found out before the log is on its way, which may take hours.
-        if let Some(held_by) = self.taken(&spool)? {
-            let other_eval = match self.client.record(&held_by)? {
-                Some(record) => record.eval_id != self.facts.eval_id,
-                None => false,
-            };
+        let mut replaces = None;
+        if let Some(held_by) = self.taken(&spool, run_id)? {
+            let known = known_run(self.client, &held_by)?.filter(Run::is_whole);
+            if let Some(known) = &known {
+                let revision = known.record.revisions.iter().find(|old| old.log.hash == *self.hash);
+                if known.record.log.hash == *self.hash {
+                    return already_there(self.client, &held_by, known, self.input).map(Some);
+                } else if let Some(old) = revision.filter(|_| options.other_bytes == OtherBytes::Refuse) {
+                    return Ok(Some(earlier(&held_by, known, old.revision, self.input)));
+                }
+            }
+            let other_eval = known.as_ref().is_some_and(|run| run.record.eval_id != self.facts.eval_id);
             match options.other_bytes {
                 _ if own_ids => {}
                 OtherBytes::AsNew => return Ok(None),
                 _ if other_eval => return Ok(None),
                 OtherBytes::Refuse => return Ok(Some(Made::SameEval { runs: vec![held_by] })),
+                OtherBytes::Replace if known.is_some() && run_id == self.on_its_way => {
+                    replaces = Some(held_by)
+                }
                 OtherBytes::Replace => {
                     return Err(CliError::usage(format!(
-                        "a server keeps the log of a run for good, so run {held_by} cannot get another"
+                        "this server keeps the log of a run for good, so run {held_by} cannot get another"
                     ))
                     .hint("--as-new makes a second run")
                     .hint(format!("delete the first one with: ct runs delete {held_by}")));
                 }
             }
         }
-        let mut header = header_of(self.facts, options);
+        if replaces.is_none() && run_id == self.on_its_way {
+            return Ok(None);
+        }
+        // What the user says of a run that is there goes over what the log says, and stays when that changes again.
+        let mut header = match &replaces {
+            Some(_) => run_header(self.facts, &RunOptions::default()),
+            None => header_of(self.facts, options),
+        };
         registration.apply(&mut header);
         let send = ToSend {
-            run_id: self.run_id,
+            run_id,
             path: &self.input.path,
             format: self.input.format,
             hash: self.hash,
             header,
+            replaces: replaces.as_ref(),
         };
         send.send(self.client, spool, progress)?;
+        if let Some(run) = &replaces {
+            let known = known_run(self.client, run)?
+                .ok_or_else(|| CliError::internal("a run is gone whose log was just replaced"))?;
+            return match already_there(self.client, run, &known, self.input)? {
+                Made::Run(made) => {
+                    Ok(Some(Made::Run(MadeRun { status: MadeStatus::Replaced, defects, ..made })))
+                }
+                other => Ok(Some(other)),
+            };
+        }
         Ok(Some(Made::Run(MadeRun {
             status: MadeStatus::Created,
-            run_id: self.run_id.clone(),
+            run_id: run_id.clone(),
             name: options.run_name.clone().unwrap_or_else(|| send.header.name.clone()),
             trajectories: registration.trajectory_count(),
             defects,
         })))
     }
 
-    /// Another run that holds the first or the last of the trajectories.
-    fn taken(&self, spool: &Spool) -> Result<Option<RunId>, CliError> {
+    /// The run that holds the first or the last of the trajectories. Of a `ct` it may be the one of this id, with another
+    /// log.
+    fn taken(&self, spool: &Spool, run_id: &RunId) -> Result<Option<RunId>, CliError> {
         for id in spool.first.iter().chain(&spool.last) {
             match self.client.document(id) {
-                Ok(document) if document.run_id.as_ref() == Some(self.run_id) => {}
+                Ok(document) if document.run_id.as_ref() == Some(run_id) && !self.client.is_ct()? => {}
                 Ok(document) => return Ok(document.run_id),
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error.into()),
@@ -176,6 +211,20 @@ fn already_there(client: &Client, run: &RunId, known: &Run, input: &Input) -> Re
         trajectories: known.record.header.trajectory_count.unwrap_or_default(),
         defects,
     }))
+}
+
+/// The bytes are those of an earlier log of the run.
+fn earlier(run: &RunId, known: &Run, revision: u64, input: &Input) -> Made {
+    let mut defects = input.defects.clone();
+    defects.push(earlier_revision(revision));
+    let header = &known.record.header;
+    Made::Run(MadeRun {
+        status: MadeStatus::Unchanged,
+        run_id: run.clone(),
+        name: header.name.clone(),
+        trajectories: header.trajectory_count.unwrap_or_default(),
+        defects,
+    })
 }
 
 /// Documents that wait for their log, one a line.
@@ -265,6 +314,8 @@ pub(crate) struct ToSend<'a> {
     pub(crate) format: LogFormat,
     pub(crate) hash: &'a LogHash,
     pub(crate) header: RunHeader,
+    /// The run that gets all this in place of what it has.
+    pub(crate) replaces: Option<&'a RunId>,
 }
 
 impl ToSend<'_> {
@@ -282,7 +333,7 @@ impl ToSend<'_> {
         // Who and when are the server's to say.
         (header.created_at, header.created_by) = (None, None);
         progress.items("registering", spool.count);
-        let register = Register { run: &header, log: (&stored.key, size_bytes) };
+        let register = Register { run: &header, log: (&stored.key, size_bytes), replaces: self.replaces };
         match client.register(spool.lines(&log_url)?, &register, &|n| progress.advance(n)) {
             Err(error @ ClientError::Conflict { .. }) => {
                 let taken = CliError::from(error);

@@ -25,6 +25,8 @@ mod info;
 #[cfg(unix)]
 mod kill;
 mod list;
+#[cfg(unix)]
+mod login;
 mod logs;
 mod make;
 mod roundtrip;

@@ -77,12 +77,17 @@ impl Served {
 
     /// One request on a connection of its own; without a token when it is empty.
     pub(crate) fn ask(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
-        let mut stream = self.connect();
-        let body = body.map(Value::to_string).unwrap_or_default();
         let authorization =
             if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
+        self.ask_with(&authorization, method, path, body)
+    }
+
+    /// As [`Served::ask`], with lines of headers.
+    pub(crate) fn ask_with(&self, headers: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        let mut stream = self.connect();
+        let body = body.map(Value::to_string).unwrap_or_default();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{authorization}Content-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
             body.len()
         );
         stream.write_all((head + &body).as_bytes()).unwrap();

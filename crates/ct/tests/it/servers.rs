@@ -217,7 +217,6 @@ fn the_same_eval_with_other_bytes_needs_a_decision() {
     let other = ["runs", "make", "ct-11.eval", "--drop-score", "monitor*", "--format", "json"];
     let code = |more: &[&str]| home.command(&[&other, more].concat()).output().unwrap().status.code();
     assert_eq!(code(&[]), Some(5));
-    assert_eq!(code(&["--replace"]), Some(2));
     assert_eq!(home.json(&["runs", "list", "--format", "json"])["total_count"], 1);
     let made = home.json(&[&other[..], &["--as-new"]].concat());
     assert_eq!(
@@ -231,6 +230,59 @@ fn the_same_eval_with_other_bytes_needs_a_decision() {
         (&sound["sound"], &sound["runs"], &sound["trajectories"]),
         (&true.into(), &2.into(), &12.into())
     );
+}
+
+#[test]
+fn a_replaced_log_stays_as_a_revision_in_each_home() {
+    let server = Server::start();
+    let (local, remote) = (Home::new(), Home::new());
+    login(&remote, server.url());
+    let run = "6dc57307392ef13ff7295bf3fee9d3d3";
+    let make = ["runs", "make", "ct-11.eval", "--format", "json"];
+    let other = [&make[..], &["--drop-score", "monitor*"]].concat();
+    let replace = [&other[..], &["--replace", "--tag", "again", "--run-name", "named"]].concat();
+    let facts = |home: &Home| {
+        let info = home.json(&["runs", "info", run, "--format", "json"]);
+        let revisions: Vec<Value> =
+            info["revisions"].as_array().unwrap().iter().map(|old| old["log"]["hash"].clone()).collect();
+        serde_json::json!({
+            "log": info["log"]["hash"], "revisions": revisions, "name": info["name"], "tags": info["tags"],
+            "description": info["description"], "count": info["trajectory_count"], "metrics": info["metrics"],
+            "monitors": info["monitors"], "outcomes": info["outcomes"],
+        })
+    };
+    let mut all = Vec::new();
+    for home in [&local, &remote] {
+        two_logs(home);
+        let item = |arguments: &[&str]| {
+            let item = home.json(arguments)["items"][0].clone();
+            assert_eq!(item["run_id"], run, "{arguments:?}");
+            item["status"].as_str().unwrap().to_owned()
+        };
+        let mut seen = Vec::new();
+        seen.push(item(&make));
+        home.stdout(&["runs", "edit", run, "--description", "of the user"]);
+        let ids = home.trajectory_ids(run);
+        seen.push(item(&replace));
+        seen.push(facts(home).to_string());
+        assert_eq!(home.trajectory_ids(run), ids);
+        // Again, it is there; the former bytes are known as what they are, and can come back.
+        seen.push(item(&other));
+        seen.push(item(&make));
+        seen.push(item(&[&make[..], &["--replace"]].concat()));
+        seen.push(facts(home).to_string());
+        home.stdout(&["runs", "download-trajs", run, "-o", "all"]);
+        home.stdout(&["runs", "download-eval", run, "-o", "back.eval"]);
+        let read = |name: &str| std::fs::read(home.path(name)).unwrap();
+        assert!(read("back.eval") == read("ct-11.eval"));
+        all.push(seen);
+    }
+    assert_eq!(all[0], all[1]);
+    assert_eq!(all[0].iter().filter(|status| *status == "replaced").count(), 2);
+    let sound = server.home.json(&["--local", "store", "check", "--format", "json"]);
+    assert_eq!((&sound["sound"], &sound["runs"]), (&true.into(), &1.into()));
+    let gone = server.home.json(&["--local", "store", "gc", "--dry-run", "--format", "json"]);
+    assert_eq!(gone["items"], serde_json::json!([]), "an earlier log is needed");
 }
 
 #[test]
@@ -433,6 +485,30 @@ fn proxies_that_are_in_the_way_are_lived_with() {
     }
     let sound = server.home.json(&["--local", "store", "check", "--format", "json"]);
     assert_eq!((&sound["sound"], &sound["runs"]), (&true.into(), &4.into()));
+}
+
+#[test]
+fn a_server_that_is_busy_with_the_same_log_is_waited_for() {
+    const BUSY: usize = 8;
+    let server = Server::start();
+    let (upstream, busy) = (server.url().to_owned(), AtomicUsize::new(0));
+    let proxy = Http::start(move |request| {
+        let mine = request.path().starts_with("/api/uploads/") && request.method != "GET";
+        if mine && busy.fetch_add(1, Ordering::Relaxed) % (BUSY + 1) < BUSY {
+            return Answer::new(503, "").header("retry-after", "0");
+        }
+        forward(request, &upstream).unwrap_or_else(|_| Answer::new(502, ""))
+    });
+    let home = Home::new();
+    home.log("control-tower/ct-11.eval", "ct-11.eval");
+    let mut command = home.command(&["runs", "make", "ct-11.eval"]);
+    command.env("CONTROL_TOWER_API_BASE_URL", &proxy.url).env("CONTROL_TOWER_API_TOKEN", &server.token);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // More often than other requests are tried.
+    let completed = proxy.asked().iter().filter(|request| request.path().ends_with("/complete")).count();
+    assert_eq!(completed, BUSY + 1);
+    assert_stored(&server.home, &home.path("ct-11.eval"));
 }
 
 #[cfg(unix)]

@@ -15,7 +15,7 @@ use crate::actor::Actor;
 use crate::error::{Conflict, StoreError};
 use crate::meta::{Entry, PendingDocument, RegisteredHeader, StagedRun, Sums};
 use crate::ops::{comparable_document, comparable_header};
-use crate::record::{CommitMode, Committed, Registered};
+use crate::record::{CommitMode, Committed, NewRun, Registered};
 
 type Result<T> = std::result::Result<T, DbError>;
 
@@ -81,7 +81,7 @@ pub(super) fn register(
         journal::note(conn, actor, now, "run.documents", &format!("run {run}"), Some(&detail))?;
     }
     if let Some(header) = header {
-        registered.run_id = Some(header.run.run_id.clone());
+        registered.run_id = Some(header.replaces.as_ref().unwrap_or(&header.run.run_id).clone());
         attach(conn, header, now)?;
     }
     Ok(registered)
@@ -91,6 +91,9 @@ pub(super) fn register(
 fn is_known(conn: &Connection, pending: &PendingDocument) -> Result<bool> {
     let trajectory = &pending.entry.row.trajectory_id;
     let Some(held) = held(conn, trajectory)? else { return Ok(false) };
+    if held.visible && pending.replaces.as_ref() == Some(&held.by) {
+        return Ok(false);
+    }
     let (trajectory, run) = (trajectory.clone(), pending.run.clone());
     if held.by != run {
         return Err(StoreError::from(Conflict::TrajectoryTaken { trajectory, run, held_by: held.by }).into());
@@ -106,6 +109,8 @@ fn is_known(conn: &Connection, pending: &PendingDocument) -> Result<bool> {
 /// A document that is there, and the run that has it.
 struct Held {
     by: RunId,
+    /// It is part of a run, and waits no more.
+    visible: bool,
     document: String,
     eval_metadata: Map<String, Value>,
 }
@@ -123,43 +128,26 @@ fn held(conn: &Connection, trajectory: &TrajectoryId) -> Result<Option<Held>> {
         let found = find.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?)));
         let (by, document, eval_metadata) = found?;
         let eval_metadata = from_json("what a log says of its eval", &eval_metadata)?;
-        return Ok(Some(Held { by: read::run_id(by)?, document, eval_metadata }));
+        return Ok(Some(Held { by: read::run_id(by)?, visible: true, document, eval_metadata }));
     }
     let mut find =
         conn.prepare_cached("SELECT entry, document, run_id FROM pending_documents WHERE trajectory_id = ?")?;
     let mut rows = find.query([trajectory.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let eval_metadata = waiting(row)?.entry.eval_metadata.unwrap_or_default();
-    Ok(Some(Held { by: read::run_id(row.get(2)?)?, document: row.get(1)?, eval_metadata }))
+    let by = read::run_id(row.get(2)?)?;
+    Ok(Some(Held { by, visible: false, document: row.get(1)?, eval_metadata }))
 }
 
-/// Makes the run visible with all that waits for it; or sees that it is, with this very header.
+/// Makes the run visible with all that waits for it, or gives all that to the run that it replaces; or sees that it is
+/// there, with this very header.
 fn attach(conn: &Connection, header: RegisteredHeader, now: Timestamp) -> Result<()> {
-    let RegisteredHeader { mut run, registered } = header;
+    let RegisteredHeader { mut run, replaces, registered } = header;
     let run_id = run.run_id.clone();
-    let mut find = conn.prepare_cached(
-        "SELECT deleted_us IS NOT NULL, registered, recorded FROM runs JOIN run_details ON run = seq WHERE run_id = ?",
-    )?;
-    let found = find.query_row([run_id.as_str()], |row| {
-        Ok((row.get::<_, bool>(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, String>(2)?))
-    });
-    if let Some((deleted, stored, recorded)) = found.optional()? {
-        let same = match stored {
-            Some(stored) => from_json::<Value>("the registered header of a run", &stored)? == registered,
-            // It was made here: the header is what the log says.
-            None => {
-                let value = serde_json::to_value(&run.header).unwrap_or_default();
-                let recorded: RunHeader = from_json("the header of a run", &recorded)?;
-                comparable_header(&serde_json::to_value(recorded).unwrap_or_default())
-                    == comparable_header(&value)
-            }
-        };
-        return match (deleted, same) {
-            (true, _) => Err(StoreError::from(Conflict::RunDeleted { run: run_id }).into()),
-            (false, true) => Ok(()),
-            (false, false) => Err(StoreError::from(Conflict::HeaderDiffers { run: run_id }).into()),
-        };
+    if replaces.is_none() && is_attached(conn, &run, &registered)? {
+        return Ok(());
     }
+    let mode = replaces.map_or(CommitMode::New, CommitMode::Replace);
 
     let mut sums = Sums::default();
     let mut all = Registration::default();
@@ -207,19 +195,52 @@ fn attach(conn: &Connection, header: RegisteredHeader, now: Timestamp) -> Result
         }))
     });
     let staged = StagedRun { run: &run, sums: &sums, eval_metadata: &of_run, entries: &mut entries };
-    match commit::commit(conn, staged, &CommitMode::New, now)? {
+    match commit::commit(conn, staged, &mode, now)? {
         Committed::AlreadyThere(held_by) => {
             let deleted = run_is_deleted(conn, &held_by)?.unwrap_or(false);
             return Err(StoreError::from(Conflict::LogTaken { run: run_id, held_by, deleted }).into());
         }
         Committed::Created(_) | Committed::Replaced { .. } => {}
     }
+    let holder = match &mode {
+        CommitMode::Replace(run) => run,
+        _ => &run_id,
+    };
     conn.execute(
         "UPDATE run_details SET registered = ? WHERE run = (SELECT seq FROM runs WHERE run_id = ?)",
-        params![to_json(&registered), run_id.as_str()],
+        params![to_json(&registered), holder.as_str()],
     )?;
     conn.execute("DELETE FROM pending_documents WHERE run_id = ?", [run_id.as_str()])?;
     Ok(())
+}
+
+/// Whether the run is there, with this header.
+fn is_attached(conn: &Connection, run: &NewRun, registered: &Value) -> Result<bool> {
+    let run_id = run.run_id.clone();
+    let mut find = conn.prepare_cached(
+        "SELECT deleted_us IS NOT NULL, registered, recorded FROM runs JOIN run_details ON run = seq WHERE run_id = ?",
+    )?;
+    let found = find.query_row([run_id.as_str()], |row| {
+        Ok((row.get::<_, bool>(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, String>(2)?))
+    });
+    if let Some((deleted, stored, recorded)) = found.optional()? {
+        let same = match stored {
+            Some(stored) => from_json::<Value>("the registered header of a run", &stored)? == *registered,
+            // It was made here: the header is what the log says.
+            None => {
+                let value = serde_json::to_value(&run.header).unwrap_or_default();
+                let recorded: RunHeader = from_json("the header of a run", &recorded)?;
+                comparable_header(&serde_json::to_value(recorded).unwrap_or_default())
+                    == comparable_header(&value)
+            }
+        };
+        return match (deleted, same) {
+            (true, _) => Err(StoreError::from(Conflict::RunDeleted { run: run_id }).into()),
+            (false, true) => Ok(true),
+            (false, false) => Err(StoreError::from(Conflict::HeaderDiffers { run: run_id }).into()),
+        };
+    }
+    Ok(false)
 }
 
 fn waiting(row: &rusqlite::Row<'_>) -> Result<Waiting> {

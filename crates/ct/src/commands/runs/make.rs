@@ -315,7 +315,9 @@ impl Work<'_> {
         if !self.can_ask {
             let error = CliError::conflict(said);
             let replace = "--replace keeps the run's id and lets this log take the place of its log";
-            let error = if local { error.hint(replace) } else { error };
+            // Other servers than ours keep the log of a run for good.
+            let can = home.client().is_none_or(|client| client.is_ct().unwrap_or(false));
+            let error = if can { error.hint(replace) } else { error };
             return Err(error.hint("--as-new makes a second run"));
         }
         self.printer.prompt_line(&format!("{}: {said}", source.display()));

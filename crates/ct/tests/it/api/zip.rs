@@ -150,4 +150,51 @@ fn what_a_dataset_has_and_is_deleted_is_told() {
     assert_eq!(members["manifest.json"]["selection"]["versioned_dataset_version"], 1);
     let failed = members["failed.json"].as_array().unwrap();
     assert_eq!((failed.len(), &failed[0]["trajectory_id"]), (1, &serde_json::json!(gone[0])));
+    assert!(failed[0]["error"].as_str().unwrap().contains("deleted"), "{failed:?}");
+}
+
+#[test]
+fn what_a_dataset_of_runs_has_and_is_deleted_is_told() {
+    let home = Home::with_runs();
+    let rows = home.json(&["runs", "list", "--format", "json"])["items"].clone();
+    let run = |index: usize| rows[index]["run_id"].as_str().unwrap();
+    home.stdout(&["dataset", "create", "d", run(0), run(1), "--kind", "run"]);
+    home.stdout(&["runs", "delete", run(1)]);
+    let server = Server::start(&home, &["--public"]);
+    let answer = server.get("/api/trajectories/zip?versioned_dataset=d");
+    let members = members(&home, &answer.body);
+    let manifest = &members["manifest.json"];
+    assert_eq!(manifest["trajectory_count"], rows[0]["trajectory_count"]);
+    assert_eq!(manifest["failed_count"], 1);
+    let failed = serde_json::json!([{"run_id": run(1), "error": format!("run {} is deleted", run(1))}]);
+    assert_eq!(members["failed.json"], failed);
+}
+
+#[test]
+fn more_ids_than_an_address_holds_come_in_the_body() {
+    let home = Home::with_runs();
+    let server = Server::start(&home, &["--public"]);
+    let listed = server.json("/api/trajectories?ids_only=true");
+    let mut ids: Vec<String> =
+        listed["items"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+    let there = ids.len();
+    ids.extend((0..3_000).map(|number| format!("{number:032x}")));
+    // What an address holds has an end, of which the server says what it is.
+    assert_eq!(server.get(&format!("/api/trajectories/zip?trajectory_ids={}", ids.join(","))).status, 414);
+    let body = serde_json::json!({"trajectory_ids": ids}).to_string();
+    let answer = server.send("POST", "/api/trajectories/zip", &[], body.as_bytes());
+    assert_eq!(answer.status, 200);
+    let members = members(&home, &answer.body);
+    assert_eq!(members["manifest.json"]["trajectory_count"], there);
+    assert_eq!(members["failed.json"].as_array().unwrap().len(), 3_000);
+    for (body, status) in [
+        (r#"{}"#, 400),
+        (r#"{"trajectory_ids": [], "other": 1}"#, 400),
+        (r#"{"run_id": "a", "versioned_dataset": "b"}"#, 400),
+        (r#"{"run_id": "a"}"#, 404),
+        (r#"{"versioned_dataset": "a"}"#, 404),
+    ] {
+        let answer = server.send("POST", "/api/trajectories/zip", &[], body.as_bytes());
+        assert_eq!((answer.status, answer.json()["error"].is_string()), (status, true), "{body}");
+    }
 }
