@@ -56,9 +56,6 @@ fn act(app: &App, caller: &Caller, fields: &mut Filters) -> Result<Flash, ApiErr
     match action {
         "tag" | "untag" => {
             let tag = tag.ok_or_else(|| ApiError::invalid("write the tag first"))?;
-            if tag.chars().count() > limits::LABEL_CHARS_MAX {
-                return Err(ApiError::invalid("the tag is too long"));
-            }
             let tags = vec![tag.clone()];
             let edit = match action {
                 "tag" => RunEdit { add_tags: tags, ..RunEdit::default() },
