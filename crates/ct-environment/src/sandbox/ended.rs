@@ -1,0 +1,93 @@
+//! What is left when the agent is gone: a workspace that can be judged, compared and copied.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::environment::TaskRef;
+use crate::error::SandboxError;
+use crate::score::{self, ResultFiles, ScoreInput, TaskScore};
+use crate::workspace::{self, WorkspaceDiff};
+
+use super::ExecRequest;
+use super::cell::Mount;
+use super::stage::own;
+use super::start::Ground;
+
+/// The longest result file read.
+const RESULT_BYTES_MAX: u64 = 64 << 10;
+
+/// A sandbox whose agent is gone.
+#[derive(Debug)]
+pub struct EndedSandbox {
+    ground: Ground,
+    lost_log_bytes: Vec<(String, u64)>,
+}
+
+impl EndedSandbox {
+    pub(super) fn new(ground: Ground, lost_log_bytes: Vec<(String, u64)>) -> Self {
+        Self { ground, lost_log_bytes }
+    }
+
+    /// What the agent changed in the workspace, of files that are text and not too large with their lines.
+    pub async fn diff(&self) -> WorkspaceDiff {
+        self.ground.before.compare(&self.ground.workspace).await
+    }
+
+    /// Services whose logs were too long to be kept whole, with the bytes lost.
+    #[must_use]
+    pub fn lost_log_bytes(&self) -> &[(String, u64)] {
+        &self.lost_log_bytes
+    }
+
+    /// Copies the workspace out: files and folders only, at most so many bytes. Links are not followed and left out, as is
+    /// whatever else is no file; the number of what is left out.
+    pub async fn copy_out(&self, to: &Path, limit_bytes: u64) -> Result<u64, SandboxError> {
+        workspace::copy_out(&self.ground.workspace, to, limit_bytes).await
+    }
+
+    /// Runs a task's scorer in a fresh cell over a copy of nothing but the workspace: the task's `tests` folder is `/tests`,
+    /// the services' logs are `/services`, the answer is `/agent/submission.txt`, all read-only.
+    pub async fn score(&self, task: TaskRef<'_>, input: &ScoreInput) -> Result<TaskScore, SandboxError> {
+        let ground = &self.ground;
+        let started = Instant::now();
+        let name = format!("{}-{}", task.role().as_str(), task.task().name);
+        let verifier = ground.make(&format!("verifier-{name}"))?;
+        let answer = ground.folder.path().join(format!("agent-{name}"));
+        fs::create_dir_all(&answer).map_err(SandboxError::io("make", &answer))?;
+        if let Some(text) = &input.submission {
+            let path = answer.join("submission.txt");
+            fs::write(&path, text).map_err(SandboxError::io("write", &path))?;
+            own(&path, ground.spec.uid)?;
+        }
+        let script = ground.host.stage().join(&task.task().scorer);
+        let tests = script.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let mut spec = ground.spec.clone();
+        spec.mounts.extend([
+            Mount::read(ground.host.stage(), "/environment"),
+            Mount::read(tests, "/tests"),
+            Mount::write(&verifier, "/logs/verifier"),
+            Mount::read(&ground.logs, "/services"),
+            Mount::read(answer, "/agent"),
+        ]);
+        spec.bounded.push(verifier.clone());
+        let script_name = script.file_name().unwrap_or_default();
+        let mut request = ExecRequest::script(Path::new("/tests").join(script_name).to_string_lossy());
+        let timeout = Duration::from_secs(task.task().scorer_timeout_seconds);
+        request.timeout = Some(timeout);
+        let inside = Path::new("/environment").join(&task.task().folder);
+        request.env = vec![("CT_TASK_DIR".to_owned(), inside.to_string_lossy().into_owned())];
+        let result = ground.once(&spec, request).await?;
+        let files = ResultFiles {
+            json: workspace::read_plain(&verifier, "result.json", RESULT_BYTES_MAX),
+            reward: workspace::read_plain(&verifier, "reward.txt", RESULT_BYTES_MAX),
+        };
+        let outcome = score::outcome(&result, &files, timeout);
+        Ok(TaskScore {
+            task: task.task().name.clone(),
+            role: task.role(),
+            outcome,
+            duration: started.elapsed(),
+        })
+    }
+}

@@ -1,0 +1,291 @@
+//! The `local` sandbox: namespaces of this machine, made by bubblewrap.
+//!
+//! The cell's first process does nothing but wait for its standard input to close, which happens when this process ends,
+//! however it ends; with it the kernel kills everything in the process namespace. Commands enter through `nsenter`, so that
+//! what one leaves running is there for the next, as on any machine. Each goes through a link that is nowhere but in this
+//! cell's file system: should the process number be another's by then, nothing runs.
+//!
+//! As root, everything runs as a user number that is nobody's, another for each sandbox.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::environment::SandboxSettings;
+use crate::error::SandboxError;
+
+use super::cell::{Breaches, CellSpec, VARIABLES, start_folder};
+use super::exec::{ExecRequest, ExecResult, SHELL};
+use super::watch;
+
+/// The user inside.
+const USER: &str = "1000";
+/// How long starting may take on a machine that is busy.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Of each temporary file system inside.
+const TMP_BYTES_MAX: u64 = 256 << 20;
+/// How many files a process may have open.
+const OPEN_FILES_MAX: u32 = 1024;
+/// The exit code that a command not entered has.
+const NOT_ENTERED: i32 = 127;
+
+/// How a cell is entered.
+#[derive(Debug)]
+struct Way {
+    /// Its first process, by the number out here.
+    first: u32,
+    /// That of the cell whose network it shares.
+    joined: Option<u32>,
+}
+
+/// A running cell.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    child: Child,
+    pidfd: OwnedFd,
+    way: Way,
+    token: String,
+    uid: u32,
+    settings: SandboxSettings,
+    pub(crate) workdir: String,
+    pub(crate) command_timeout: Duration,
+    pub(crate) breaches: Arc<Breaches>,
+    watcher: tokio::task::AbortHandle,
+}
+
+impl Cell {
+    /// Starts a cell; `join` is one whose network it shares.
+    pub(crate) async fn start(spec: &CellSpec, join: Option<&Self>) -> Result<Self, SandboxError> {
+        let token = super::stage::token();
+        let mut command = match join {
+            None => Command::new("bwrap"),
+            Some(other) => {
+                let mut command = Command::new("nsenter");
+                command.args([
+                    "--target",
+                    &other.way.first.to_string(),
+                    "--user",
+                    "--net",
+                    "--preserve-credentials",
+                ]);
+                command.args(["--", "bwrap"]);
+                command
+            }
+        };
+        if join.is_none() {
+            command.arg("--unshare-net");
+        }
+        arguments(&mut command, spec, &token);
+        as_user(command.as_std_mut(), spec.uid);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child =
+            command.spawn().map_err(|source| SandboxError::Program { program: "bwrap".into(), source })?;
+        let failed = |problem: String| SandboxError::Start { problem };
+        let first = tokio::time::timeout(START_TIMEOUT, first_process(&mut child)).await;
+        let pid = first.map_err(|_| failed("bubblewrap does not answer".into()))?.map_err(failed)?;
+        let handle = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pidfd =
+            handle.ok_or_else(|| failed(format!("bubblewrap gave {pid} as a process"))).and_then(|pid| {
+                pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.to_string()))
+            })?;
+        let breaches = Arc::new(Breaches::default());
+        let way = Way { first: pid, joined: join.map(|other| other.way.first) };
+        let mut killer = entering(&way, &token, spec.uid, &spec.settings);
+        killer.args(["/bin/sh", "-c", "kill -9 -1"]);
+        let killer = std::sync::Mutex::new(killer);
+        let watcher = watch::watch(Some(pid), spec, breaches.clone(), move || {
+            let _ = killer.lock().map(|mut killer| killer.status());
+        });
+        Ok(Self {
+            child,
+            pidfd,
+            way,
+            token,
+            uid: spec.uid,
+            settings: spec.settings.clone(),
+            workdir: spec.workdir.clone(),
+            command_timeout: Duration::from_secs(spec.settings.command_timeout_seconds),
+            breaches,
+            watcher,
+        })
+    }
+
+    /// The command that runs a request's program inside.
+    pub(crate) fn command(&self, request: &ExecRequest) -> Command {
+        let mut command = entering(&self.way, &self.token, self.uid, &self.settings);
+        command.args(["/usr/bin/setpriv", "--no-new-privs", "--", "/usr/bin/env", "-i", "-C"]);
+        command.arg(start_folder(&self.workdir, request.cwd.as_deref()));
+        command.args(VARIABLES.map(|(name, value)| format!("{name}={value}")));
+        command.args(request.env.iter().map(|(name, value)| format!("{name}={value}")));
+        let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+        command.args(request.argv.iter().map(|word| if word == SHELL { shell } else { word }));
+        command.into()
+    }
+
+    /// Tells a command that could not enter from one that ended.
+    pub(crate) fn check(&self, result: &ExecResult) -> Result<(), SandboxError> {
+        let missing =
+            !Path::new(&format!("/proc/{}/root{}", self.way.first, enter(&self.token))).is_symlink();
+        if missing && result.exit_code.is_none_or(|code| code == 1 || code >= NOT_ENTERED) {
+            return Err(SandboxError::Gone { problem: result.stderr.text().trim().to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Kills everything inside, and waits until it is gone.
+    pub(crate) async fn kill(mut self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        let _ = self.child.wait().await;
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        self.watcher.abort();
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+}
+
+/// The link that every command goes through.
+fn enter(token: &str) -> String {
+    format!("/run/ct-{token}/enter")
+}
+
+/// A command that enters a cell, its limits set; what it runs there is to follow.
+fn entering(way: &Way, token: &str, uid: u32, settings: &SandboxSettings) -> std::process::Command {
+    let mut command = std::process::Command::new("nsenter");
+    if let Some(other) = way.joined {
+        // The network belongs to the users of the cell that made it, so it is entered with those.
+        command.args([
+            "--target",
+            &other.to_string(),
+            "--preserve-credentials",
+            "--user",
+            "--net",
+            "--",
+            "nsenter",
+        ]);
+    } else {
+        command.arg("--net");
+    }
+    command.args(["--target", &way.first.to_string(), "--preserve-credentials"]);
+    command.args(["--user", "--mount", "--pid", "--ipc", "--uts", "--"]);
+    // From here on inside.
+    command.arg(enter(token));
+    command.arg(format!("--nproc={}", settings.processes));
+    command.arg(format!("--data={}", settings.memory_bytes));
+    command.arg(format!("--fsize={}", settings.disk_bytes));
+    command.arg(format!("--nofile={OPEN_FILES_MAX}"));
+    command.args(["--core=0", "--"]);
+    as_user(&mut command, uid);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Runs a command as a user, with nothing of our environment but the search path.
+fn as_user(command: &mut std::process::Command, uid: u32) {
+    use std::os::unix::process::CommandExt;
+    if rustix::process::getuid().is_root() {
+        command.uid(uid).gid(uid);
+    }
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .current_dir("/");
+}
+
+fn arguments(command: &mut Command, spec: &CellSpec, token: &str) {
+    command.args([
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]);
+    command.args(["--uid", USER, "--gid", USER, "--cap-drop", "ALL", "--new-session", "--as-pid-1"]);
+    command.args(["--hostname", "sandbox", "--info-fd", "1", "--clearenv"]);
+    command.args(["--ro-bind", "/usr", "/usr"]);
+    for name in ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] {
+        match std::fs::read_link(name) {
+            Ok(target) => _ = command.arg("--symlink").arg(target).arg(name),
+            Err(_) => _ = command.args(["--ro-bind-try", name, name]),
+        }
+    }
+    for name in
+        ["/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime"]
+    {
+        command.args(["--ro-bind-try", name, name]);
+    }
+    for name in super::stage::ETC_FILES {
+        command.arg("--ro-bind").arg(spec.etc.join(name)).arg(format!("/etc/{name}"));
+    }
+    command.args(["--proc", "/proc", "--tmpfs", "/dev"]);
+    for name in ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"] {
+        command.args(["--dev-bind", name, name]);
+    }
+    for (target, name) in [("fd", "fd"), ("fd/0", "stdin"), ("fd/1", "stdout"), ("fd/2", "stderr")] {
+        command.arg("--symlink").arg(format!("/proc/self/{target}")).arg(format!("/dev/{name}"));
+    }
+    let size = spec.settings.disk_bytes.min(TMP_BYTES_MAX).to_string();
+    for (mode, folder) in
+        [("1777", "/tmp"), ("1777", "/var/tmp"), ("1777", "/dev/shm"), ("0700", "/home/agent")]
+    {
+        command.args(["--perms", mode, "--size", &size, "--tmpfs", folder]);
+    }
+    for mount in &spec.mounts {
+        command.arg(if mount.writable { "--bind" } else { "--ro-bind" }).arg(&mount.host).arg(&mount.inside);
+    }
+    command.args([
+        "--symlink",
+        "/usr/bin/prlimit",
+        &enter(token),
+        "--remount-ro",
+        "/dev",
+        "--remount-ro",
+        "/",
+    ]);
+    command.args(["--", "/bin/sh", "-c", "trap '' CHLD; echo ready >&2; exec cat >/dev/null 2>&1"]);
+}
+
+/// Waits until the cell is made; the number of its first process out here, else what bubblewrap complains about.
+async fn first_process(child: &mut Child) -> Result<u32, String> {
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err("bubblewrap has no output".to_owned());
+    };
+    // Bubblewrap takes standard output for itself, so the cell reports on the other stream.
+    let mut said = String::new();
+    let mut stderr = BufReader::new(stderr.take(4096));
+    while !said.ends_with("ready\n") {
+        match stderr.read_line(&mut said).await {
+            Ok(1..) => {}
+            _ => return Err(said.trim().to_owned()),
+        }
+    }
+    let mut info = Vec::new();
+    let mut stdout = BufReader::new(stdout.take(4096));
+    let read = stdout.read_until(b'}', &mut info).await;
+    let info = read.ok().and_then(|_| serde_json::from_slice::<serde_json::Value>(&info).ok());
+    let pid = info.as_ref().and_then(|info| u32::try_from(info.get("child-pid")?.as_u64()?).ok());
+    pid.ok_or_else(|| "bubblewrap does not tell its process".to_owned())
+}
+
+/// Why there can be no local sandbox on this machine, if so; else what there is.
+pub(crate) async fn probe() -> Result<String, String> {
+    if !cfg!(target_os = "linux") {
+        return Err("it needs Linux".to_owned());
+    }
+    let version = Command::new("bwrap").arg("--version").stdin(Stdio::null()).output().await;
+    let version = version.map_err(|_| "bubblewrap is not installed (package bubblewrap)".to_owned())?;
+    for program in ["/usr/bin/prlimit", "/usr/bin/setpriv", "/usr/bin/nsenter", "/usr/bin/env"] {
+        if !Path::new(program).exists() {
+            return Err(format!("{program} is missing (packages util-linux and coreutils)"));
+        }
+    }
+    Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned())
+}

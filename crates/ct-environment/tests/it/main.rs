@@ -1,0 +1,6 @@
+//! Real sandboxes, real environments.
+
+mod escapes;
+mod sandbox;
+mod shipped;
+mod support;
