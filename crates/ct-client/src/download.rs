@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use ct_model::LogHash;
 use md5::Md5;
+use reqwest::blocking::Response;
+use reqwest::header::HeaderName;
 use sha2::{Digest as _, Sha256};
 
+use crate::http::header;
 use crate::{ClientError, RemoteLog, Result};
 
 /// Bytes copied at a time.
@@ -114,7 +117,7 @@ pub(crate) struct Sums<'a> {
 impl<'a> Sums<'a> {
     fn new(log: &'a RemoteLog, expected: Option<&'a LogHash>) -> Self {
         let expected = expected.or(log.sha256());
-        let md5 = log.e_tag().and_then(md5_tag).filter(|_| expected.is_none());
+        let md5 = log.e_tag().and_then(md5_tag).filter(|_| expected.is_none() && log.has_md5_tag());
         Self { log, sha256: Sha256::new(), expected, md5: md5.map(|tag| (Md5::new(), tag)), size_bytes: 0 }
     }
 
@@ -143,6 +146,14 @@ impl<'a> Sums<'a> {
         }
         Ok(Downloaded { hash, size_bytes: self.size_bytes })
     }
+}
+
+/// Says how an object is encrypted at rest: tags of those with keys of their own are no MD5, and look like one.
+pub(crate) const ENCRYPTION: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
+
+/// Whether the tag of an object may be an MD5.
+pub(crate) fn has_md5_tag(response: &Response) -> bool {
+    header(response, &ENCRYPTION).is_none_or(|how| how == "AES256")
 }
 
 /// The MD5 in the entity tag of an object that was put as a whole.

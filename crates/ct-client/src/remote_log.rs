@@ -16,6 +16,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderName, IF_RANGE,
 use url::Url;
 
 use crate::address::shown;
+use crate::download::has_md5_tag;
 use crate::http::{Call, Http, Patience, header};
 use crate::{BaseUrl, Client, ClientError, Origin, Result};
 
@@ -61,6 +62,7 @@ pub struct RemoteLog {
     fetch: Mutex<Fetch>,
     size_bytes: Option<u64>,
     e_tag: Option<String>,
+    has_md5_tag: bool,
     sha256: Option<LogHash>,
     ranges: bool,
 }
@@ -80,11 +82,13 @@ impl RemoteLog {
             place,
             size_bytes: None,
             e_tag: None,
+            has_md5_tag: false,
             sha256: None,
             ranges: false,
         };
         let response = log.get(Some((0, 0)))?;
         log.e_tag = header(&response, &ETAG).filter(|tag| !tag.starts_with("W/")).map(str::to_owned);
+        log.has_md5_tag = has_md5_tag(&response);
         log.sha256 = header(&response, &REPR_DIGEST).and_then(digest);
         log.ranges = response.status() == StatusCode::PARTIAL_CONTENT;
         log.size_bytes = if log.ranges {
@@ -111,6 +115,11 @@ impl RemoteLog {
     /// The strong entity tag.
     pub fn e_tag(&self) -> Option<&str> {
         self.e_tag.as_deref()
+    }
+
+    /// Whether the entity tag, if it looks like an MD5, is that of the bytes.
+    pub(crate) fn has_md5_tag(&self) -> bool {
+        self.has_md5_tag
     }
 
     /// The SHA-256 that the server says it has.

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use crate::download::{hex, md5_tag};
+use crate::download::{has_md5_tag, hex, md5_tag};
 use crate::http::{ANSWER_TIMEOUT, Call, Patience, accepts_json, header};
 use crate::pages::with_query;
 use crate::{Client, ClientError, Result};
@@ -337,7 +337,8 @@ impl Client {
             return Err(changed(log));
         }
         let md5 = hex(&md5.finalize());
-        if let Some(tag) = e_tag.as_deref().and_then(md5_tag).filter(|tag| *tag != md5) {
+        let tag = e_tag.as_deref().and_then(md5_tag).filter(|_| has_md5_tag(&response));
+        if let Some(tag) = tag.filter(|tag| *tag != md5) {
             return Err(ClientError::Altered {
                 what: log.filename.to_owned(),
                 problem: format!("the server got bytes with md5 {tag}, and {md5} were sent"),

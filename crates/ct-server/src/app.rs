@@ -39,6 +39,8 @@ pub struct ServerConfig {
     pub trusted_proxies: Vec<Network>,
     /// The name of the bucket in `s3://<bucket>/<key>` addresses of logs.
     pub bucket: String,
+    /// Logs go through this server also when they are in a bucket, for clients that do not reach that.
+    pub proxy_logs: bool,
     /// Version and commit, told by the health route.
     pub version: &'static str,
     /// What `GET /api/pricing` tells.

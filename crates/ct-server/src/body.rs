@@ -99,3 +99,32 @@ impl Read for BodyReader {
         Ok(n)
     }
 }
+
+/// A body that is read as it is sent, on threads that may block. It breaks off when its reader fails.
+pub(crate) fn of_reader(reader: Box<dyn Read + Send>) -> Body {
+    Body::from_stream(futures_util::stream::unfold(Some(reader), async |reader| {
+        let mut reader = reader?;
+        let read = tokio::task::spawn_blocking(move || {
+            let mut piece = vec![0; limits::STREAM_PIECE_BYTES];
+            let mut filled = 0;
+            while filled < piece.len() {
+                match reader.read(&mut piece[filled..]) {
+                    Ok(0) => break,
+                    Ok(n) => filled += n,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            piece.truncate(filled);
+            Ok((piece, reader))
+        });
+        match read.await.map_err(io::Error::other).flatten() {
+            Ok((piece, _)) if piece.is_empty() => None,
+            Ok((piece, reader)) => Some((Ok(Bytes::from(piece)), Some(reader))),
+            Err(error) => {
+                tracing::error!(%error, "a log turned out to be unreadable while it was sent");
+                Some((Err(error), None))
+            }
+        }
+    }))
+}

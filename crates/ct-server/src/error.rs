@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ct_log::LogError;
+use ct_s3::S3Error;
 use ct_store::{Conflict, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -130,6 +131,7 @@ impl From<StoreError> for ApiError {
             StoreError::Busy { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).retry_after(2)
             }
+            StoreError::Bucket(bucket) => of_bucket(bucket),
             StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 tracing::error!(cause = %error, "the disk is full");
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "the server's disk is full")
@@ -140,6 +142,28 @@ impl From<StoreError> for ApiError {
             }
             _ => Self::internal(&error),
         }
+    }
+}
+
+/// What the bucket with the logs said, when that is why something could not be read.
+pub(crate) fn bucket_error(error: &std::io::Error) -> Option<ApiError> {
+    S3Error::of_io(error).map(of_bucket)
+}
+
+/// Where the logs are, and who asks there, is nothing to tell: the log of the server says it.
+fn of_bucket(error: &S3Error) -> ApiError {
+    tracing::error!(cause = causes(error), "the bucket with the logs");
+    match error {
+        S3Error::Full { .. } => {
+            ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "the server's store of logs is full")
+        }
+        error if error.is_passing() => {
+            ApiError::unavailable("the server's store of logs is out of reach at the moment").retry_after(5)
+        }
+        _ => ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the server's store of logs failed; its log says why",
+        ),
     }
 }
 

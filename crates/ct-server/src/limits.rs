@@ -56,6 +56,8 @@ pub(crate) const HEADER_BYTES_MAX: usize = 128 << 10;
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// How long a signed address is good for.
 pub(crate) const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
+/// Logs of this length and more go to a bucket in parts only.
+pub(crate) const BUCKET_PUT_BYTES_MAX: u64 = 5 << 30;
 /// Pieces of a streamed body that wait for the client.
 pub(crate) const STREAM_PIECES: usize = 4;
 /// Bytes of such a piece.

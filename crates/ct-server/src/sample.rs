@@ -6,14 +6,12 @@
 //! a body that is too short.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::Response;
 use ct_log::LogError;
-use ct_log::source::FileSource;
 use ct_model::{BundleFrame, LogRef, RunRecord, StoredLog, TrajectoryDocument, TrajectoryId};
 use futures_util::stream;
 use serde_json::json;
@@ -53,18 +51,22 @@ impl Found {
     }
 }
 
-/// A log in the data folder.
+/// A stored log.
 pub(crate) fn open_log(app: &App, log: &LogRef) -> Result<StoredLog, ApiError> {
-    let path = app.store.log_path(log);
-    let source = FileSource::open(&path).map_err(|error| {
-        tracing::error!(path = %path.display(), %error, "a stored log cannot be opened");
+    let source = app.store.open_log(log).map_err(|error| {
+        tracing::error!(log = app.store.log_name(log), %error, "a stored log cannot be opened");
         ApiError::damaged("the stored log of the run cannot be read; `ct store check` tells more")
     })?;
-    Ok(StoredLog::new(Arc::new(source)))
+    Ok(StoredLog::new(source))
 }
 
 /// A sample that cannot be read.
 pub(crate) fn unreadable(id: &TrajectoryId, error: &LogError) -> ApiError {
+    if let LogError::Io(source) = error
+        && let Some(away) = crate::error::bucket_error(source)
+    {
+        return away;
+    }
     tracing::error!(trajectory = %id, error = %crate::error::causes(error), "a stored sample cannot be read");
     ApiError::damaged(format!(
         "the stored sample of trajectory {id} cannot be read; `ct store check` tells more"

@@ -36,7 +36,7 @@ pub(crate) fn redirect_to_log(app: &App, base: &BaseUrl, run: RunId, format: Log
 }
 
 /// 302 Found, which axum's own redirects are not.
-fn redirect(location: &str) -> Response {
+pub(crate) fn redirect(location: &str) -> Response {
     (StatusCode::FOUND, [(LOCATION, location.to_owned()), (CACHE_CONTROL, "no-store".to_owned())])
         .into_response()
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ct_model::{
     DatasetKind, DatasetLock, DatasetName, LogHash, ObjectKey, RunEditError, RunId, TrajectoryId,
 };
+use ct_s3::S3Error;
 
 /// Why a store did not do what it was asked. Messages read well after "failed to …:".
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +119,35 @@ pub enum StoreError {
     Source {
         /// What its reader said.
         source: io::Error,
+    },
+    /// The bucket with the logs refused, or cannot be reached.
+    #[error(transparent)]
+    Bucket(#[from] S3Error),
+    /// The logs of this store are elsewhere than was said.
+    #[error(
+        "the logs of this store are in {known}, not in {given}; to bring it to another place: ct store copy"
+    )]
+    OtherLogs {
+        /// What was said.
+        given: String,
+        /// Where they are.
+        known: String,
+    },
+    /// There is another store, or a copy that was used since.
+    #[error("there is another store in {}, or a copy that was changed since: take another folder", path.display())]
+    OtherStore {
+        /// The data folder.
+        path: PathBuf,
+    },
+    /// Another store has its logs in this place.
+    #[error(
+        "another store keeps its logs in {place}: take another prefix, or remove {marker} if that store is gone"
+    )]
+    LogsTaken {
+        /// The place.
+        place: String,
+        /// The object that says so.
+        marker: String,
     },
     /// Another process is at work; trying again later helps.
     #[error("{what}; try again when it is done")]
@@ -307,7 +337,11 @@ impl StoreError {
     /// Whether there is no room left on the disk.
     pub fn is_disk_full(&self) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-        matches!(self, Self::Io { source, .. } if full.contains(&source.kind()))
+        match self {
+            Self::Io { source, .. } => full.contains(&source.kind()),
+            Self::Bucket(error) => matches!(error, S3Error::Full { .. }),
+            _ => false,
+        }
     }
 
     pub(crate) fn invalid(what: impl Into<String>) -> Self {

@@ -14,6 +14,9 @@
 //! all trajectories. So a run is there as a whole or not at all, its log is there whenever it is, and a process killed
 //! at any point leaves at most files that nothing refers to, which [`Store::gc`] collects.
 //!
+//! The logs may be in a bucket instead, under the same names; `logs.place` then says in which, and everything else stays
+//! as it is.
+//!
 //! This crate knows nothing of the command line, the network, or the inside of a log, but that a registered
 //! sample has to lie in it where its document says. Which index answers a query is
 //! the matter of `meta::sqlite` alone.
@@ -28,10 +31,12 @@ mod record;
 mod store;
 
 pub use actor::Actor;
+pub use blob::LogPlace;
 pub use error::{Conflict, StoreError};
 pub use ops::{Author, Identity, Ingest, Registration, TrajectoryComments, hash_log, merge_comments};
 pub use record::{
-    CheckProgress, CheckReport, CommitMode, Committed, Finding, FindingKind, GcItem, GcKind, GcOptions,
-    GcReport, KnownRun, NewRun, Registered, StagedLog, StoredObject, Totals, Upload, UploadPart,
+    CheckProgress, CheckReport, CommitMode, Committed, CopyFailure, CopyProgress, CopyReport, DirectPart,
+    DirectUpload, Finding, FindingKind, GcItem, GcKind, GcOptions, GcReport, KnownRun, LogTag, NewRun,
+    Registered, StagedLog, StoredObject, Totals, Upload, UploadPart,
 };
 pub use store::{Clock, Store};

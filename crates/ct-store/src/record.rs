@@ -23,6 +23,12 @@ pub struct StagedLog {
     pub healed: bool,
 }
 
+impl StagedLog {
+    pub(crate) fn log(&self) -> LogRef {
+        LogRef { hash: self.hash.clone(), size_bytes: self.size_bytes, format: self.format }
+    }
+}
+
 /// A run to which a log already belongs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KnownRun {
@@ -86,6 +92,15 @@ pub enum Committed {
     AlreadyThere(RunId),
 }
 
+/// What tells the object of a log from others, in a bucket.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogTag {
+    /// The entity tag, in quotes.
+    pub e_tag: Option<String>,
+    /// Its version, where the bucket keeps versions.
+    pub version_id: Option<String>,
+}
+
 /// A log that can be asked for by its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredObject {
@@ -95,11 +110,17 @@ pub struct StoredObject {
     pub log: LogRef,
     /// MD5 of its bytes in hex, when it came in one piece.
     pub md5: Option<String>,
+    /// What the bucket says of it; empty where logs are files.
+    pub tag: LogTag,
 }
 
 impl StoredObject {
-    /// What tells these bytes from others, in quotes: the MD5 of what came in one piece, else the SHA-256.
+    /// What tells these bytes from others, in quotes: what the bucket says, else the MD5 of what came in one piece,
+    /// else the SHA-256.
     pub fn e_tag(&self) -> String {
+        if let Some(tag) = &self.tag.e_tag {
+            return tag.clone();
+        }
         format!("\"{}\"", self.md5.as_deref().unwrap_or(self.log.hash.as_str()))
     }
 }
@@ -126,6 +147,28 @@ pub struct UploadPart {
     pub size_bytes: u64,
     /// Of its bytes.
     pub crc32: u32,
+}
+
+/// An upload whose parts go to the bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectUpload {
+    /// The length of every part but the last.
+    pub part_bytes: u64,
+    /// The parts that are there.
+    pub parts: Vec<DirectPart>,
+}
+
+/// A part of an upload that goes to the bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectPart {
+    /// From 1.
+    pub number: u64,
+    /// Its first byte.
+    pub start: u64,
+    /// Its length.
+    pub size_bytes: u64,
+    /// The entity tag of what is there, in quotes: mostly the MD5 of its bytes.
+    pub e_tag: Option<String>,
 }
 
 /// What came of a registration.
@@ -229,6 +272,39 @@ pub struct CheckProgress {
     pub bytes_done: u64,
     /// Bytes of logs to read.
     pub bytes_total: u64,
+}
+
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyProgress {
+    /// Bytes of logs that are there.
+    pub bytes_done: u64,
+    /// Bytes of logs to be there.
+    pub bytes_total: u64,
+}
+
+/// What came of a copy of a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CopyReport {
+    /// Runs, deleted ones too.
+    pub runs: u64,
+    /// Logs that were copied.
+    pub copied: u64,
+    /// Their bytes.
+    pub copied_bytes: u64,
+    /// Logs that were there already.
+    pub there_already: u64,
+    /// Logs that are damaged or missing in the store itself.
+    pub failures: Vec<CopyFailure>,
+}
+
+/// A log that could not be copied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CopyFailure {
+    /// Its name in the store.
+    pub log: String,
+    /// What is wrong with it, in a sentence.
+    pub reason: String,
 }
 
 /// What [`crate::Store::gc`] may remove.

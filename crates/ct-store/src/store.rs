@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ct_log::source::Source;
 use ct_model::{
     LogFormat, LogRef, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument,
     TrajectoryId, TrajectoryPage, TrajectoryQuery,
@@ -13,7 +14,7 @@ use ct_model::{
 use jiff::Timestamp;
 
 use crate::actor::Actor;
-use crate::blob::{LogFolder, LogKey};
+use crate::blob::{LogBucket, LogFolder, LogKey, LogPlace, Logs, WorkFolder};
 use crate::error::{Conflict, Result, StoreError};
 use crate::meta::{Candidate, MetaStore, SqliteStore};
 use crate::ops::{self, Ingest, LiveUploads, LogIndexes};
@@ -23,7 +24,7 @@ use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport, Totals};
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The database in a data folder.
-const DATABASE: &str = "ct.sqlite";
+pub(crate) const DATABASE: &str = "ct.sqlite";
 /// How many ids an ambiguous prefix is explained with.
 const CANDIDATES_MAX: u64 = 10;
 
@@ -31,7 +32,8 @@ const CANDIDATES_MAX: u64 = 10;
 pub struct Store {
     data_dir: PathBuf,
     meta: Box<dyn MetaStore>,
-    logs: LogFolder,
+    logs: Logs,
+    work: WorkFolder,
     log_indexes: LogIndexes,
     live_uploads: LiveUploads,
     clock: Clock,
@@ -45,13 +47,21 @@ impl Store {
 
     /// As [`Store::open`], with another clock.
     pub fn open_with_clock(data_dir: &Path, clock: Clock) -> Result<Store> {
+        Self::open_at(data_dir, clock, LogPlace::Folder)
+    }
+
+    /// As [`Store::open`], with the logs in a place that is told. A store keeps its place: another one is an error.
+    pub fn open_at(data_dir: &Path, clock: Clock, place: LogPlace) -> Result<Store> {
         make_folder(data_dir).map_err(StoreError::io("make the data folder", data_dir))?;
-        let meta = SqliteStore::open(&data_dir.join(DATABASE))?;
-        let logs = LogFolder::new(data_dir);
+        let meta: Box<dyn MetaStore> = Box::new(SqliteStore::open(&data_dir.join(DATABASE))?);
+        let is_new = matches!(place, LogPlace::Bucket(..)) && LogPlace::remembered(data_dir)?.is_none();
+        let has_logs = is_new && (!meta.log_uses()?.is_empty() || !meta.object_logs()?.is_empty());
+        let logs = logs_at(data_dir, has_logs, place)?;
         Ok(Store {
             data_dir: data_dir.to_owned(),
-            meta: Box::new(meta),
+            meta,
             logs,
+            work: WorkFolder::new(data_dir),
             log_indexes: LogIndexes::default(),
             live_uploads: LiveUploads::default(),
             clock,
@@ -60,11 +70,16 @@ impl Store {
 
     /// As [`Store::open`], but never makes one: [`StoreError::NoStore`].
     pub fn open_existing(data_dir: &Path) -> Result<Store> {
+        Self::open_existing_at(data_dir, LogPlace::Folder)
+    }
+
+    /// As [`Store::open_at`], but never makes one.
+    pub fn open_existing_at(data_dir: &Path, place: LogPlace) -> Result<Store> {
         match fs::metadata(data_dir.join(DATABASE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(StoreError::NoStore { path: data_dir.to_owned() })
             }
-            _ => Self::open(data_dir),
+            _ => Self::open_at(data_dir, Arc::new(Timestamp::now), place),
         }
     }
 
@@ -77,8 +92,12 @@ impl Store {
         &*self.meta
     }
 
-    pub(crate) fn logs(&self) -> &LogFolder {
+    pub(crate) fn logs(&self) -> &Logs {
         &self.logs
+    }
+
+    pub(crate) fn work(&self) -> &WorkFolder {
+        &self.work
     }
 
     pub(crate) fn live_uploads(&self) -> &LiveUploads {
@@ -134,9 +153,19 @@ impl Store {
         self.meta.run(run)
     }
 
-    /// The file of a log.
-    pub fn log_path(&self, log: &LogRef) -> PathBuf {
-        self.logs.path(&LogKey { hash: log.hash.clone(), format: log.format })
+    /// The file of a log, when logs are files here.
+    pub fn log_path(&self, log: &LogRef) -> Option<PathBuf> {
+        self.logs.path(&LogKey::from(log))
+    }
+
+    /// What a log is called in messages: a path below the data folder, or an address in a bucket.
+    pub fn log_name(&self, log: &LogRef) -> String {
+        self.logs.name(&LogKey::from(log))
+    }
+
+    /// The bytes of a log, by range. In a bucket nothing is asked yet.
+    pub fn open_log(&self, log: &LogRef) -> Result<Arc<dyn Source>> {
+        self.logs.open(log)
     }
 
     /// The documents of a run in the order of its log, one after the other and all of one moment. `f` may stop it.
@@ -202,9 +231,27 @@ impl Store {
     }
 }
 
+/// The logs of a data folder in a place, which has to be that which it remembers; `has_logs`: it needs some already.
+pub(crate) fn logs_at(data_dir: &Path, has_logs: bool, place: LogPlace) -> Result<Logs> {
+    let known = LogPlace::remembered(data_dir)?;
+    let own = || data_dir.join("logs").display().to_string();
+    match place {
+        LogPlace::Folder => match known {
+            Some(known) => Err(StoreError::OtherLogs { given: own(), known: known.to_string() }),
+            None => Ok(Logs::Folder(LogFolder::new(data_dir))),
+        },
+        LogPlace::Bucket(_, address) if known.is_none() && has_logs => {
+            Err(StoreError::OtherLogs { given: address.to_string(), known: own() })
+        }
+        LogPlace::Bucket(config, address) => {
+            Ok(Logs::Bucket(LogBucket::of_store(data_dir, *config, &address, &ops::new_id()?)?))
+        }
+    }
+}
+
 /// Makes the data folder for its owner alone: it holds the hashes of passwords, and the key that signs addresses. One
 /// that is there stays as open as it is.
-fn make_folder(data_dir: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(data_dir: &Path) -> io::Result<()> {
     if let Some(parent) = data_dir.parent() {
         fs::create_dir_all(parent)?;
     }

@@ -58,6 +58,12 @@ pub(crate) struct Config {
     pub(crate) token_without_server: Option<Origin>,
     /// What `ct login` keeps.
     pub(crate) logins: Logins,
+    /// Where the logs of the store are, when that is told, and where it came from.
+    pub(crate) logs: Option<(String, Origin)>,
+    /// Where clients reach them.
+    pub(crate) logs_public_url: Option<String>,
+    /// How buckets are reached: what of these variables is set.
+    aws: Vec<(&'static str, String)>,
 }
 
 /// Where runs are kept.
@@ -114,7 +120,20 @@ impl Config {
             given_token,
             token_without_server,
             logins,
+            logs: setting(env::LOGS, dotenv.as_ref()),
+            logs_public_url: setting(env::LOGS_PUBLIC_URL, dotenv.as_ref()).map(|(url, _)| url),
+            aws: env::AWS
+                .iter()
+                .filter_map(|variable| Some((variable.name, setting(*variable, dotenv.as_ref())?.0)))
+                .collect(),
         })
+    }
+
+    /// How buckets are reached, and by whom.
+    pub(crate) fn s3(&self) -> Result<ct_s3::Config, CliError> {
+        let get = |name: &str| self.aws.iter().find(|(known, _)| *known == name).map(|(_, v)| v.clone());
+        let home = env::HOME.get().map(PathBuf::from);
+        Ok(ct_s3::Config::from_variables(&get, home.as_deref())?)
     }
 
     /// The token for a server, and where it came from.

@@ -42,6 +42,57 @@ pub(crate) const TOKEN: Variable = Variable {
     about: "The token for that server, and for one given with `--server` when no address is set. It is sent to no other. \
             One of the environment is not sent to an address that a `.env` file names.",
 };
+/// Where logs are kept.
+pub(crate) const LOGS: Variable = Variable {
+    name: "CONTROL_TOWER_LOGS",
+    dotenv: true,
+    about: "Where the store keeps its logs: `s3://bucket/prefix`. Needed once: the data folder remembers it. Without it \
+            they are in the data folder. `ct serve --logs` comes before it.",
+};
+/// Where clients reach logs.
+pub(crate) const LOGS_PUBLIC_URL: Variable = Variable {
+    name: "CONTROL_TOWER_LOGS_PUBLIC_URL",
+    dotenv: true,
+    about: "Where clients of a server reach the S3 service, when that is another address than the server uses. \
+            `ct serve --logs-public-url` comes before it.",
+};
+/// How buckets are reached.
+pub(crate) const AWS: &[Variable] = &[
+    Variable {
+        name: "AWS_ENDPOINT_URL_S3",
+        dotenv: true,
+        about: "The address of the S3 service; comes before `AWS_ENDPOINT_URL`.",
+    },
+    Variable {
+        name: "AWS_ENDPOINT_URL",
+        dotenv: true,
+        about: "The same. With either, buckets are steps of the path; without, the service is that of AWS.",
+    },
+    Variable { name: "AWS_REGION", dotenv: true, about: "The region of buckets; else `us-east-1`." },
+    Variable { name: "AWS_DEFAULT_REGION", dotenv: true, about: "The same, after `AWS_REGION`." },
+    Variable {
+        name: "AWS_ACCESS_KEY_ID",
+        dotenv: true,
+        about: "Who asks S3 services. Clients of a server need none.",
+    },
+    Variable { name: "AWS_SECRET_ACCESS_KEY", dotenv: true, about: "The secret for it." },
+    Variable { name: "AWS_SESSION_TOKEN", dotenv: true, about: "The token that goes with keys for a time." },
+    Variable {
+        name: "AWS_PROFILE",
+        dotenv: true,
+        about: "The profile whose keys, region and endpoint are used where these variables say nothing; else `default`.",
+    },
+    Variable {
+        name: "AWS_SHARED_CREDENTIALS_FILE",
+        dotenv: true,
+        about: "The file of profiles with keys; else `~/.aws/credentials`.",
+    },
+    Variable {
+        name: "AWS_CONFIG_FILE",
+        dotenv: true,
+        about: "The file of profiles with region and `endpoint_url`; else `~/.aws/config`.",
+    },
+];
 /// The user's cache folder.
 pub(crate) const XDG_CACHE_HOME: Variable = Variable {
     name: "XDG_CACHE_HOME",
@@ -73,8 +124,11 @@ pub(crate) const APPDATA: Variable =
 
 /// All of them, in the order of the reference.
 #[cfg(test)]
-const ALL: &[Variable] =
-    &[DATA_DIR, BASE_URL, TOKEN, XDG_CACHE_HOME, NO_COLOR, TERM, XDG_DATA_HOME, HOME, APPDATA];
+fn all() -> Vec<Variable> {
+    let first = [DATA_DIR, BASE_URL, TOKEN, LOGS, LOGS_PUBLIC_URL];
+    let last = [XDG_CACHE_HOME, NO_COLOR, TERM, XDG_DATA_HOME, HOME, APPDATA];
+    [&first[..], AWS, &last].concat()
+}
 
 #[cfg(test)]
 mod tests {
@@ -83,7 +137,7 @@ mod tests {
     #[test]
     fn the_reference_lists_every_variable() {
         let mut table = String::from("| variable | in `.env` | what it does |\n| --- | --- | --- |\n");
-        for variable in ALL {
+        for variable in all() {
             let dotenv = if variable.dotenv { "yes" } else { "no" };
             table.push_str(&format!("| `{}` | {dotenv} | {} |\n", variable.name, variable.about));
         }

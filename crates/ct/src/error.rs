@@ -11,6 +11,7 @@ use std::path::Path;
 use ct_client::ClientError;
 use ct_log::LogError;
 use ct_model::RunEditError;
+use ct_s3::S3Error;
 use ct_store::{Conflict, StoreError};
 use serde_json::{Value, json};
 
@@ -292,6 +293,13 @@ impl From<StoreError> for CliError {
                 let hint = "free some space; leftovers of interrupted work go with: ct store gc";
                 (Kind::Io, Some(hint.to_owned()))
             }
+            StoreError::Bucket(_) => {
+                let StoreError::Bucket(error) = error else { unreachable!("matched above") };
+                return error.into();
+            }
+            StoreError::OtherLogs { .. } | StoreError::OtherStore { .. } | StoreError::LogsTaken { .. } => {
+                (Kind::Conflict, None)
+            }
             StoreError::Io { .. } | StoreError::Source { .. } => (Kind::Io, None),
             StoreError::Busy { .. } => (Kind::Busy, None),
             StoreError::Database { .. } => (Kind::Data, None),
@@ -378,6 +386,25 @@ impl From<ClientError> for CliError {
 
 fn bring_back(run: impl fmt::Display) -> String {
     format!("bring it back with: ct runs restore {run}")
+}
+
+impl From<S3Error> for CliError {
+    fn from(error: S3Error) -> Self {
+        let kind = match &error {
+            S3Error::Address { .. } | S3Error::Config { .. } => Kind::Usage,
+            S3Error::NoBucket { .. } | S3Error::NotFound { .. } => Kind::NotFound,
+            S3Error::Precondition { .. } => Kind::Conflict,
+            S3Error::Keys { .. } | S3Error::Forbidden { .. } => Kind::Auth,
+            S3Error::Full { .. } | S3Error::Read { .. } => Kind::Io,
+            S3Error::Altered { .. } => Kind::Data,
+            _ => Kind::Network,
+        };
+        let converted = Self::new(kind, error.to_string());
+        match Error::source(&error) {
+            Some(source) => converted.because(source),
+            None => converted,
+        }
+    }
 }
 
 /// The exit codes as a paragraph of `--help`.

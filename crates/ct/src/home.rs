@@ -16,7 +16,7 @@ use ct_model::{
     RunQuery, RunRecord, RunStatus, StoredLog, TrajectoryDocument, TrajectoryId, TrajectoryPage,
     TrajectoryQuery,
 };
-use ct_store::{Actor, Store};
+use ct_store::{Actor, Store, StoreError};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
@@ -281,7 +281,7 @@ impl Home {
     /// The log of a run, to read from.
     pub(crate) fn log(&self, run: &Run, id: &RunId) -> Result<HomeLog, CliError> {
         match self {
-            Self::Local(store) => local_log(&store.log_path(&run.record.log)),
+            Self::Local(store) => local_log(store, &run.record.log),
             Self::Server(client) => {
                 let log = RemoteLog::open(LogPlace::Run(client.clone(), id.clone()))?;
                 let name = PathBuf::from(log.shown());
@@ -303,7 +303,7 @@ impl Home {
     /// The file of a log, where it is one here.
     pub(crate) fn log_path(&self, log: &LogRef) -> Option<PathBuf> {
         match self {
-            Self::Local(store) => Some(store.log_path(log)),
+            Self::Local(store) => store.log_path(log),
             Self::Server(_) => None,
         }
     }
@@ -312,19 +312,33 @@ impl Home {
     pub(crate) fn log_url(&self, run: &RunRecord) -> Option<String> {
         match (&run.header.eval_log_url, self) {
             (Some(url), _) => Some(url.clone()),
-            (None, Self::Local(store)) => Some(file_url(&store.log_path(&run.log))),
+            (None, Self::Local(store)) => Some(match store.log_path(&run.log) {
+                Some(path) => file_url(&path),
+                None => store.log_name(&run.log),
+            }),
             (None, Self::Server(_)) => None,
         }
     }
 }
 
-fn local_log(path: &Path) -> Result<HomeLog, CliError> {
-    let source = FileSource::open(path).map_err(|error| {
-        CliError::data(format!("failed to open the stored log {}", path.display()))
-            .because(&error)
-            .hint("ct store check tells what the store lacks; making the log again heals it")
-    })?;
-    Ok(HomeLog::new(Arc::new(source), path.to_owned(), None))
+fn local_log(store: &Store, log: &LogRef) -> Result<HomeLog, CliError> {
+    let source = open_log(store, log)?;
+    let name = store.log_path(log).unwrap_or_else(|| PathBuf::from(store.log_name(log)));
+    Ok(HomeLog::new(source, name, None))
+}
+
+/// The bytes of a stored log.
+pub(crate) fn open_log(store: &Store, log: &LogRef) -> Result<Arc<dyn Source>, CliError> {
+    store.open_log(log).map_err(|error| match error {
+        StoreError::Io { .. } => {
+            let name = store.log_path(log).unwrap_or_else(|| PathBuf::from(store.log_name(log)));
+            let error = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
+            CliError::data(format!("failed to open the stored log {}", name.display()))
+                .because(&io::Error::other(error))
+                .hint("ct store check tells what the store lacks; making the log again heals it")
+        }
+        error => error.into(),
+    })
 }
 
 fn file_url(path: &Path) -> String {

@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::auth::Writer;
 use crate::error::ApiError;
 use crate::extract::{Body, Params};
+use crate::limits;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(plan)).routes(routes!(head))
@@ -52,6 +53,9 @@ struct Head {
     size_bytes: u64,
     /// Tells its bytes from others.
     e_tag: String,
+    /// Its version, where it lies in a bucket that keeps versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version_id: Option<String>,
 }
 
 pub(super) fn key(filename: &str) -> Result<ObjectKey, ApiError> {
@@ -70,9 +74,17 @@ async fn plan(
     Body(log): Body<NewLog>,
 ) -> Result<Json<Plan>, ApiError> {
     let key = key(&log.filename)?;
-    let url = app.signed_put(&base, &key, log.size_bytes, &caller.identity.username);
+    let own = app.signed_put(&base, &key, log.size_bytes, &caller.identity.username);
     app.blocking(move |app| {
+        app.store.arrived_object(&key, &caller.actor())?;
         app.store.check_key_is_free(&key)?;
+        let direct = match log.size_bytes {
+            _ if app.config.proxy_logs => None,
+            // No service takes more in one piece; through here it goes in parts.
+            limits::BUCKET_PUT_BYTES_MAX.. => None,
+            size_bytes => app.store.presign_object(&key, size_bytes, limits::SIGNED_FOR)?,
+        };
+        let url = direct.map_or(own, |signed| signed.url.into());
         Ok(Json(Plan { url, bucket: app.config.bucket.clone() }))
     })
     .await
@@ -85,15 +97,16 @@ async fn plan(
     (status = 404, description = "it is not there")))]
 async fn head(
     State(app): State<App>,
-    _: Writer,
+    Writer(caller): Writer,
     Params(named): Params<Named>,
 ) -> Result<Json<Head>, ApiError> {
     let key = key(&named.filename)?;
     app.blocking(move |app| {
-        let object = app.store.object(&key)?;
+        let object = app.store.arrived_object(&key, &caller.actor())?;
         let object = object.ok_or_else(|| ApiError::not_found(format!("log {key} was not found")))?;
         let bucket = app.config.bucket.clone();
-        Ok(Json(Head { bucket, size_bytes: object.log.size_bytes, e_tag: object.e_tag() }))
+        let version_id = object.tag.version_id.clone();
+        Ok(Json(Head { bucket, size_bytes: object.log.size_bytes, e_tag: object.e_tag(), version_id }))
     })
     .await
 }

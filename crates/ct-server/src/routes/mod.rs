@@ -4,6 +4,7 @@ mod accounts;
 mod audit;
 mod comments;
 mod datasets;
+mod direct;
 mod eval_logs;
 mod health;
 mod metrics;
@@ -50,6 +51,7 @@ fn api() -> OpenApiRouter<App> {
         .merge(metrics::routes())
         .merge(openapi::routes())
         .merge(uploads::routes())
+        .merge(direct::routes())
 }
 
 /// The OpenAPI document.

@@ -1,8 +1,5 @@
 //! `/objects`: logs themselves, by signed addresses without a token. See [`crate::signing`].
 
-use std::io::SeekFrom;
-
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
@@ -14,8 +11,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ct_model::ObjectKey;
 use ct_store::{Actor, Conflict, StoreError, StoredObject};
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use tokio_util::io::ReaderStream;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -23,7 +18,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{Params, Path};
 use crate::signing::{Signature, SignatureError};
-use crate::{auth, body, limits};
+use crate::{auth, body, limits, shown};
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
@@ -57,6 +52,7 @@ fn check(
     security(()), responses(
     (status = 200, description = "the bytes", content_type = "application/octet-stream"),
     (status = 206, description = "the range that was asked for", content_type = "application/octet-stream"),
+    (status = 302, description = "the bucket that has it, by an address good for minutes"),
     (status = 304, description = "the caller has it already"),
     (status = 403, description = "the address is not good, or not any more"),
     (status = 404, description = "it is not there"), (status = 416, description = "the range lies outside")))]
@@ -67,22 +63,25 @@ async fn get_object(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let key = check(&app, "GET", &path, &signature)?;
-    let (object, path) = app
+    let (object, elsewhere) = app
         .blocking(move |app| {
             let object = app.store.object(&key)?;
             let object = object.ok_or_else(|| ApiError::not_found(format!("log {key} was not found")))?;
-            let path = app.store.log_path(&object.log);
-            Ok((object, path))
+            let elsewhere = if app.config.proxy_logs {
+                None
+            } else {
+                app.store.presign_log(&object.log, &key.to_string(), limits::SIGNED_FOR)?
+            };
+            Ok((object, elsewhere))
         })
         .await?;
-    send(&object, &path, &headers).await
+    match elsewhere {
+        Some(address) => Ok(shown::redirect(address.url.as_str())),
+        None => send(&app, &object, &headers).await,
+    }
 }
 
-async fn send(
-    object: &StoredObject,
-    path: &std::path::Path,
-    asked: &HeaderMap,
-) -> Result<Response, ApiError> {
+async fn send(app: &App, object: &StoredObject, asked: &HeaderMap) -> Result<Response, ApiError> {
     let size_bytes = object.log.size_bytes;
     let e_tag = object.e_tag();
     let mut headers = HeaderMap::new();
@@ -124,11 +123,12 @@ async fn send(
     set(CONTENT_DISPOSITION, &format!("attachment; filename=\"{}\"", object.key));
     set(X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(CONTENT_LENGTH, &(end - start).to_string());
-    let gone = |error: std::io::Error| ApiError::internal(&error);
-    let mut file = tokio::fs::File::open(path).await.map_err(gone)?;
-    file.seek(SeekFrom::Start(start)).await.map_err(gone)?;
-    let bytes = ReaderStream::with_capacity(file.take(end - start), limits::STREAM_PIECE_BYTES);
-    Ok((status, headers, Body::from_stream(bytes)).into_response())
+    let log = object.log.clone();
+    let reader = app.blocking(move |app| {
+        let source = app.store.open_log(&log)?;
+        source.stream(start, end - start).map_err(|error| ApiError::internal(&error))
+    });
+    Ok((status, headers, body::of_reader(reader.await?)).into_response())
 }
 
 /// The SHA-256 as bytes.

@@ -4,12 +4,13 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use ct_model::LogHash;
-use ct_store::{Upload, UploadPart};
+use ct_store::{Actor, Upload, UploadPart};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::direct::Direct;
 use super::eval_logs::{NewLog, key};
 use crate::app::App;
 use crate::auth::Writer;
@@ -38,6 +39,9 @@ struct UploadState {
     parts: Vec<Part>,
     /// The most bytes of a part; null: as many as the disk has room for.
     part_bytes_max: Option<u64>,
+    /// Logs lie in a bucket here, and parts can be put there: see `/api/uploads/{id}/addresses`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direct: Option<Direct>,
 }
 
 /// A part that is there.
@@ -85,8 +89,20 @@ impl From<Upload> for UploadState {
             size_bytes: upload.size_bytes,
             parts: upload.parts.into_iter().map(Part::from).collect(),
             part_bytes_max: None,
+            direct: None,
         }
     }
+}
+
+/// An upload, with what is there of it in the bucket when parts go there.
+fn state(app: &App, upload: Upload, actor: &Actor) -> Result<UploadState, ApiError> {
+    let id = upload.upload_id.clone();
+    let mut state = UploadState::from(upload);
+    // What began to come through here goes on so.
+    if !app.config.proxy_logs && state.parts.is_empty() {
+        state.direct = app.store.direct_upload(&id, actor)?.map(Direct::from);
+    }
+    Ok(state)
 }
 
 /// Begin an upload in parts, or go on with the one of the same user, name and length.
@@ -100,8 +116,11 @@ async fn begin(
     Body(log): Body<NewLog>,
 ) -> Result<Json<UploadState>, ApiError> {
     let key = key(&log.filename)?;
-    app.blocking(move |app| Ok(Json(app.store.begin_upload(&key, log.size_bytes, &caller.actor())?.into())))
-        .await
+    app.blocking(move |app| {
+        let upload = app.store.begin_upload(&key, log.size_bytes, &caller.actor())?;
+        state(app, upload, &caller.actor()).map(Json)
+    })
+    .await
 }
 
 /// What is there of an upload.
@@ -114,7 +133,11 @@ async fn show(
     Writer(caller): Writer,
     Path(id): Path<String>,
 ) -> Result<Json<UploadState>, ApiError> {
-    app.blocking(move |app| Ok(Json(app.store.upload(&id, &caller.actor())?.into()))).await
+    app.blocking(move |app| {
+        let upload = app.store.upload(&id, &caller.actor())?;
+        state(app, upload, &caller.actor()).map(Json)
+    })
+    .await
 }
 
 /// Give an upload up.

@@ -59,6 +59,7 @@ impl Server {
             mode,
             public_url: None,
             trusted_proxies: Vec::new(),
+            proxy_logs: false,
             bucket: "ct".to_owned(),
             version: "0 (test)",
             prices: ct_model::PriceTable::default(),

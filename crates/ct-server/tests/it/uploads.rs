@@ -120,7 +120,7 @@ fn parts_come_in_any_order_and_again() {
     let found = server.json("GET", "/api/eval-logs/head?filename=r1.eval", None).json();
     assert_eq!(found["size_bytes"], log.len());
     let object = server.store.object(&"r1.eval".parse().unwrap()).unwrap().unwrap();
-    assert!(std::fs::read(server.store.log_path(&object.log)).unwrap() == log);
+    assert!(std::fs::read(server.store.log_path(&object.log).unwrap()).unwrap() == log);
     assert_eq!(server.files("uploads"), 0);
 }
 
@@ -295,7 +295,7 @@ fn an_upload_goes_on_after_the_server_was_killed() {
         process.wait().unwrap();
     }
     let object = store.object(&"r1.eval".parse().unwrap()).unwrap().unwrap();
-    assert!(std::fs::read(store.log_path(&object.log)).unwrap() == log);
+    assert!(std::fs::read(store.log_path(&object.log).unwrap()).unwrap() == log);
     assert!(store.check(false, &mut |_| ()).unwrap().is_sound());
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn config(mode: Mode) -> ServerConfig {
         mode,
         public_url: None,
         trusted_proxies: Vec::new(),
+        proxy_logs: false,
         bucket: "logs".to_owned(),
         version: "test",
         prices: ct_model::PriceTable::default(),

@@ -12,6 +12,7 @@ mod sqlite;
 mod uploads;
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use ct_model::{
     LogFormat, LogHash, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument,
@@ -23,7 +24,7 @@ use serde_json::{Map, Value};
 use crate::actor::Actor;
 use crate::blob::LogKey;
 use crate::error::Result;
-use crate::record::{CommitMode, Committed, Finding, KnownRun, NewRun, Totals};
+use crate::record::{CommitMode, Committed, Finding, KnownRun, LogTag, NewRun, Totals};
 
 pub(crate) use accounts::{AccountStore, TokenEntry, UserChange, UserSecret};
 pub(crate) use comments::{CommentNote, CommentStore, TrajectoryComment};
@@ -61,6 +62,15 @@ pub(crate) struct Candidate<I> {
     pub(crate) id: I,
     /// The run that it is or belongs to.
     pub(crate) run: RunId,
+}
+
+/// An entry of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AuditMark {
+    pub(crate) id: i64,
+    pub(crate) made_us: i64,
+    pub(crate) action: String,
+    pub(crate) subject: String,
 }
 
 /// What an audit of the metadata saw.
@@ -112,6 +122,16 @@ pub(crate) trait MetaStore: AccountStore + CommentStore + DatasetStore + UploadS
     fn purge_run(&self, run: &RunId, actor: &Actor, now: Timestamp) -> Result<bool>;
     /// What there is, in numbers.
     fn totals(&self) -> Result<Totals>;
+    /// What the bucket said of a log's object when it came to be, or was verified last.
+    fn log_tag(&self, key: &LogKey) -> Result<Option<LogTag>>;
+    /// Keeps what the bucket says of a log's object.
+    fn set_log_tag(&self, key: &LogKey, tag: &LogTag) -> Result<()>;
+    /// The last entry of the audit log.
+    fn last_audit(&self) -> Result<Option<AuditMark>>;
+    /// Whether the audit log has this very entry: then whoever has it, and none later, is an earlier state of this.
+    fn has_audit(&self, mark: &AuditMark) -> Result<bool>;
+    /// Writes all of it, as it is at one moment, to a file that is not there.
+    fn snapshot(&self, path: &Path) -> Result<()>;
     /// Every claim on a log.
     fn log_uses(&self) -> Result<Vec<LogUse>>;
     /// Compares everything that can be derived with what it is derived from.

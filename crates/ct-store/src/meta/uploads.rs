@@ -51,6 +51,16 @@ pub(crate) trait UploadStore: Send + Sync {
     fn complete_upload(&self, id: &str, object: &StoredObject, actor: &Actor, now: Timestamp) -> Result<()>;
     /// Removes an upload.
     fn drop_upload(&self, id: &str, actor: &Actor, now: Timestamp) -> Result<()>;
+    /// Notes that someone goes on with an upload.
+    fn touch_upload(&self, id: &str, now: Timestamp) -> Result<()>;
+    /// What the bucket calls an upload whose parts go there.
+    fn upload_object(&self, id: &str) -> Result<Option<String>>;
+    /// Keeps what the bucket calls an upload, unless something is kept: what is kept.
+    fn set_upload_object(&self, id: &str, bucket_upload_id: &str) -> Result<String>;
+    /// Forgets what the bucket called an upload.
+    fn forget_upload_object(&self, id: &str) -> Result<()>;
+    /// The uploads that are not complete and whose parts go to the bucket, with what that calls them.
+    fn upload_objects(&self) -> Result<Vec<(String, String)>>;
     /// The uploads that there are, by id.
     fn upload_ids(&self) -> Result<Vec<String>>;
     /// The logs that were uploaded: name, log, length.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{FilesLock, gc};
-use crate::blob::{self, FoundFile, LogKey, LogState};
+use crate::blob::{FoundFile, LogKey, LogState};
 use crate::error::{Result, StoreError};
 use crate::meta::LogUse;
 use crate::record::{CheckProgress, CheckReport, Finding, FindingKind};
@@ -82,7 +82,7 @@ fn check_logs(
         let mut finding = Finding {
             kind: FindingKind::LogMissing,
             subject,
-            detail: format!("{} is not there", key.relative_path().display()),
+            detail: format!("{} is not there", store.logs().name(key)),
             size_bytes: Some(size_bytes),
             done: None,
             resolved: false,
@@ -99,10 +99,10 @@ fn check_logs(
             LogState::Missing => {}
             LogState::Damaged(detail) => {
                 finding.kind = FindingKind::LogDamaged;
-                finding.detail = format!("{}: {detail}", key.relative_path().display());
+                finding.detail = format!("{}: {detail}", store.logs().name(key));
                 if repair {
                     let target = store.logs().set_aside(key)?;
-                    finding.done = Some(format!("moved to {}", target.display()));
+                    finding.done = Some(format!("moved to {target}"));
                 }
             }
         }
@@ -181,11 +181,14 @@ fn check_leftovers(store: &Store, repair: bool, findings: &mut Vec<Finding>) -> 
         }
     }
     for file in logs.list_set_aside()? {
-        let healed = file.key.as_ref().is_some_and(|key| logs.exists(key));
+        let healed = match &file.key {
+            Some(key) => logs.exists(key)?,
+            None => false,
+        };
         let detail = if healed { "it has been made again since" } else { "an earlier repair moved it here" };
         found.push((FindingKind::SetAside, detail, healed, file));
     }
-    for file in logs.list_temporary()? {
+    for file in store.work().list_temporary()? {
         found.push((FindingKind::TemporaryFile, "an interrupted operation left it", true, file));
     }
     for file in gc::leftover_uploads(store, &[])? {
@@ -194,11 +197,11 @@ fn check_leftovers(store: &Store, repair: bool, findings: &mut Vec<Finding>) -> 
     for (kind, detail, removable, file) in found {
         let removed = repair && removable;
         if removed {
-            blob::remove(&file.path)?;
+            logs.remove(&file)?;
         }
         findings.push(Finding {
             kind,
-            subject: file.path.display().to_string(),
+            subject: file.place.to_string(),
             detail: detail.to_owned(),
             size_bytes: Some(file.size_bytes),
             done: removed.then(|| "removed".to_owned()),
@@ -206,7 +209,7 @@ fn check_leftovers(store: &Store, repair: bool, findings: &mut Vec<Finding>) -> 
         });
     }
     if repair {
-        logs.remove_temporary()?;
+        store.work().remove_temporary()?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::FilesLock;
 use super::uploads::is_idle;
 use crate::actor::Actor;
-use crate::blob::{self, FoundFile, LogKey};
+use crate::blob::{FoundFile, LogKey, Logs};
 use crate::error::{Result, StoreError};
 use crate::meta::{Abandoned, LogUse};
 use crate::record::{GcItem, GcKind, GcOptions, GcReport};
@@ -39,7 +39,10 @@ pub(super) fn lost_logs(store: &Store, no_runs: bool) -> Result<Option<usize>> {
 pub(super) fn lost(store: &Store, logs: usize) -> String {
     format!(
         "it knows no run, but {logs} logs are kept; `ct runs make {}` makes their runs again",
-        store.data_dir().join("logs").display()
+        match store.logs().bucket() {
+            Some(bucket) => bucket.folder_address(),
+            None => store.data_dir().join("logs").display().to_string(),
+        }
     )
 }
 
@@ -57,11 +60,11 @@ pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
     let uses = store.meta().log_uses()?;
     refuse_after_a_loss(store, uses.is_empty())?;
     let logs = store.logs();
-    for file in logs.list_temporary()? {
-        items.push(remove(GcKind::TemporaryFile, &file, options)?);
+    for file in store.work().list_temporary()? {
+        items.push(remove(logs, GcKind::TemporaryFile, &file, options)?);
     }
     if !options.dry_run {
-        logs.remove_temporary()?;
+        store.work().remove_temporary()?;
     }
     let abandoned = abandoned(store, options, &mut items)?;
     let uploaded = store.meta().object_logs()?;
@@ -69,11 +72,19 @@ pub(crate) fn gc(store: &Store, options: GcOptions) -> Result<GcReport> {
     let used: HashSet<&LogKey> =
         uses.iter().map(|log| &log.key).chain(uploaded.map(|(_, key, _)| key)).collect();
     let unneeded = logs.list()?.into_iter().filter(|file| is_log(file, |key| !used.contains(key)));
-    let healed = logs.list_set_aside()?.into_iter().filter(|file| is_log(file, |key| logs.exists(key)));
-    let leftovers =
-        unneeded.map(|file| (GcKind::Log, file)).chain(healed.map(|file| (GcKind::SetAside, file)));
+    let mut healed = Vec::new();
+    for file in logs.list_set_aside()? {
+        if let Some(key) = &file.key
+            && logs.exists(key)?
+        {
+            healed.push(file);
+        }
+    }
+    let leftovers = unneeded
+        .map(|file| (GcKind::Log, file))
+        .chain(healed.into_iter().map(|file| (GcKind::SetAside, file)));
     for (kind, file) in leftovers {
-        items.push(remove(kind, &file, options)?);
+        items.push(remove(logs, kind, &file, options)?);
     }
     if let Some(before) = options.purge_deleted_before {
         purge(store, &uses, before, options, &mut items)?;
@@ -95,7 +106,7 @@ fn abandoned(store: &Store, options: GcOptions, items: &mut Vec<GcItem>) -> Resu
         items.push(GcItem { kind: GcKind::Documents, subject: run.clone(), size_bytes: 0 });
     }
     for file in leftover_uploads(store, &found.uploads)? {
-        items.push(remove(GcKind::Upload, &file, options)?);
+        items.push(remove(store.logs(), GcKind::Upload, &file, options)?);
     }
     if !options.dry_run {
         found.uploads.iter().for_each(|id| store.forget_upload(id));
@@ -106,12 +117,14 @@ fn abandoned(store: &Store, options: GcOptions, items: &mut Vec<GcItem>) -> Resu
 /// Files among the uploads that belong to none, or to one of `gone`, and that nobody writes to.
 pub(super) fn leftover_uploads(store: &Store, gone: &[String]) -> Result<Vec<FoundFile>> {
     let known = store.meta().upload_ids()?;
-    let mut files = store.logs().list_uploads()?;
+    let mut files = store.work().list_uploads()?;
     files.retain(|file| {
-        let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let Some(path) = file.path() else { return false };
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let wanted = known.contains(&name) && !gone.contains(&name);
-        !wanted && is_idle(&file.path)
+        !wanted && is_idle(path)
     });
+    files.extend(super::direct::leftovers(store, gone)?);
     Ok(files)
 }
 
@@ -119,11 +132,11 @@ fn is_log(file: &FoundFile, f: impl FnOnce(&LogKey) -> bool) -> bool {
     file.key.as_ref().is_some_and(f)
 }
 
-fn remove(kind: GcKind, file: &FoundFile, options: GcOptions) -> Result<GcItem> {
+fn remove(logs: &Logs, kind: GcKind, file: &FoundFile, options: GcOptions) -> Result<GcItem> {
     if !options.dry_run {
-        blob::remove(&file.path)?;
+        logs.remove(file)?;
     }
-    Ok(GcItem { kind, subject: file.path.display().to_string(), size_bytes: file.size_bytes })
+    Ok(GcItem { kind, subject: file.place.to_string(), size_bytes: file.size_bytes })
 }
 
 /// Removes runs that were deleted before a time, each with the logs that nothing else needs.
@@ -155,7 +168,7 @@ fn purge(
     let (gone, needed) = (keys(true), keys(false));
     for file in store.logs().list()? {
         if is_log(&file, |key| gone.contains(key) && !needed.contains(key)) {
-            items.push(remove(GcKind::Log, &file, options)?);
+            items.push(remove(store.logs(), GcKind::Log, &file, options)?);
         }
     }
     Ok(())

@@ -27,6 +27,8 @@ pub struct Ingest<'s> {
     spool: Option<BufWriter<File>>,
     folder: TempDir,
     staged: Option<StagedLog>,
+    /// The staged log is a stored one.
+    is_stored: bool,
     /// Writes the staged log through to the disk.
     syncing: Option<JoinHandle<io::Result<()>>>,
     sums: Sums,
@@ -47,6 +49,7 @@ impl<'s> Ingest<'s> {
             folder,
             spool: None,
             staged: None,
+            is_stored: false,
             syncing: None,
             sums: Sums::default(),
             eval_metadata: None,
@@ -113,15 +116,21 @@ impl<'s> Ingest<'s> {
     fn stage(&mut self, copy: File, mut staged: StagedLog) -> Result<StagedLog> {
         // The disk is at work while the log is converted; what it says is asked for before the log is published.
         self.syncing = Some(std::thread::spawn(move || copy.sync_all()));
-        let key = LogKey { hash: staged.hash.clone(), format: staged.format };
+        let log = staged.log();
+        let key = LogKey::from(&log);
         let logs = self.store.logs();
-        if logs.equals(&key, &staged.path)? {
-            let copy = std::mem::replace(&mut staged.path, logs.path(&key));
-            fs::remove_file(&copy).map_err(StoreError::io("remove a temporary file", &copy))?;
-        } else if logs.exists(&key) || self.is_missed(&key)? {
+        let tag = self.store.meta().log_tag(&key)?;
+        if logs.equals(&log, &staged.path, tag.as_ref())? {
+            self.is_stored = true;
+            if let Some(stored) = logs.path(&key) {
+                let copy = std::mem::replace(&mut staged.path, stored);
+                fs::remove_file(&copy).map_err(StoreError::io("remove a temporary file", &copy))?;
+            }
+        } else if logs.exists(&key)? || self.is_missed(&key)? {
             self.synced(&staged.path)?;
-            logs.publish(&staged.path, &key)?;
-            staged.path = logs.path(&key);
+            self.store.publish(&staged.path, &log)?;
+            self.is_stored = true;
+            staged.path = logs.path(&key).unwrap_or(staged.path);
             staged.healed = true;
         }
         self.staged = Some(staged.clone());
@@ -198,13 +207,12 @@ impl<'s> Ingest<'s> {
             let written = spool.into_inner().map_err(|error| error.into_error());
             written.map_err(StoreError::io("set documents aside", &spooled))?;
         }
-        let key = LogKey { hash: run.log.hash.clone(), format: run.log.format };
-        if run.log.path != self.store.logs().path(&key) {
-            if let Some(known) = self.known(&key.hash)?.filter(|known| known.revision.is_none()) {
+        if !self.is_stored {
+            if let Some(known) = self.known(&run.log.hash)?.filter(|known| known.revision.is_none()) {
                 return Ok(Committed::AlreadyThere(known.run_id));
             }
             self.synced(&run.log.path)?;
-            self.store.logs().publish(&run.log.path, &key)?;
+            self.store.publish(&run.log.path, &run.log.log())?;
         }
         let mut entries = Spool::open(spooled, self.sums.trajectories)?;
         let staged = StagedRun {

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read as _};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ct_log::{Log, LogError, SampleEntry, StoredRange};
+use ct_log::source::Source;
+use ct_log::{Limits, Log, LogError, SampleEntry, StoredRange};
 use ct_model::convert::HeaderFacts;
 use ct_model::{LogHash, SampleRange, TrajectoryDocument};
 
@@ -20,12 +20,12 @@ pub(crate) struct LogIndexes(Mutex<Vec<(LogHash, Arc<LogIndex>)>>);
 
 impl LogIndexes {
     /// The index of a stored log, made when it is not at hand.
-    pub(super) fn get(&self, hash: &LogHash, path: &Path) -> Result<Arc<LogIndex>, LogError> {
+    pub(super) fn get(&self, hash: &LogHash, source: Arc<dyn Source>) -> Result<Arc<LogIndex>, LogError> {
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, index)) = kept().iter().find(|(kept, _)| kept == hash) {
             return Ok(Arc::clone(index));
         }
-        let index = Arc::new(LogIndex::open(path)?);
+        let index = Arc::new(LogIndex::open(source)?);
         let mut kept = kept();
         if kept.len() == KEPT_MAX {
             kept.remove(0);
@@ -44,8 +44,8 @@ pub(super) struct LogIndex {
 }
 
 impl LogIndex {
-    fn open(path: &Path) -> Result<Self, LogError> {
-        let log = Log::open(path)?;
+    fn open(source: Arc<dyn Source>) -> Result<Self, LogError> {
+        let log = Log::from_source(source, Limits::default())?;
         let samples = log.samples()?;
         let by_sample = samples.iter().enumerate().map(|(i, s)| ((s.id.clone(), s.epoch), i)).collect();
         let by_member = samples.iter().enumerate().map(|(i, s)| (s.member_name(), i)).collect();

@@ -3,7 +3,9 @@
 mod accounts;
 mod check;
 mod comments;
+mod copy;
 mod datasets;
+mod direct;
 mod gc;
 mod ingest;
 mod log_index;
@@ -29,6 +31,11 @@ pub(crate) use log_index::LogIndexes;
 pub use register::Registration;
 pub(crate) use register::{comparable_document, comparable_header};
 pub(crate) use uploads::LiveUploads;
+
+/// A new id of something that nobody else has.
+pub(crate) fn new_id() -> Result<String> {
+    accounts::random_hex(16)
+}
 
 /// How long an ingest waits for a collection, and a collection for an ingest that is about to end.
 const SHARED_TIMEOUT: Duration = Duration::from_secs(10);

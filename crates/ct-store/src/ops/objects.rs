@@ -9,10 +9,9 @@ use tempfile::NamedTempFile;
 
 use super::FilesLock;
 use crate::actor::Actor;
-use crate::blob::LogKey;
 use crate::error::{Result, StoreError};
 use crate::hashing::{Hashes, copy_hashed};
-use crate::record::StoredObject;
+use crate::record::{LogTag, StoredObject};
 use crate::store::Store;
 
 impl Store {
@@ -52,21 +51,24 @@ impl Store {
         }
         let hash = hashed.sha256.expect("asked for above");
         let log = LogRef { hash, size_bytes, format: key.format };
-        let object = StoredObject { key: key.clone(), log, md5: hashed.md5 };
+        let mut object = StoredObject { key: key.clone(), log, md5: hashed.md5, tag: LogTag::default() };
         // The disk gets it before the lock is taken, so that nobody waits for long.
         let file = arriving.file.as_file();
         file.sync_all().map_err(StoreError::io("write the log through to the disk", arriving.path()))?;
         let _lock = FilesLock::shared(self.data_dir())?;
         self.meta().check_key_is_free(key)?;
-        self.publish(arriving.path(), &object.log)?;
+        object.tag = self.publish(arriving.path(), &object.log)?;
         self.meta().add_object(&object, actor, self.now())?;
         Ok(object)
     }
 
     /// Makes a file the stored log, unless that is there already. The lock on the files has to be held.
-    pub(super) fn publish(&self, staged: &Path, log: &LogRef) -> Result<()> {
-        let key = LogKey { hash: log.hash.clone(), format: log.format };
-        self.logs().publish(staged, &key)
+    pub(super) fn publish(&self, staged: &Path, log: &LogRef) -> Result<LogTag> {
+        let tag = self.logs().publish(staged, log)?;
+        if tag != LogTag::default() {
+            self.meta().set_log_tag(&log.into(), &tag)?;
+        }
+        Ok(tag)
     }
 }
 
@@ -95,7 +97,7 @@ impl Arriving {
 
 /// The folder of bytes that are arriving.
 pub(super) fn make_uploads_folder(store: &Store) -> Result<PathBuf> {
-    let folder = store.logs().uploads_folder();
+    let folder = store.work().uploads_folder();
     fs::create_dir_all(&folder).map_err(StoreError::io("make a folder for uploads", &folder))?;
     Ok(folder)
 }

@@ -5,6 +5,7 @@
 //! there, but for what is the store's to say. What is registered must agree with the stored log.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ct_model::convert::Registration as Sums;
@@ -46,10 +47,10 @@ impl Store {
     pub fn register(&self, batch: Registration, actor: &Actor) -> Result<Registered> {
         let now = self.now();
         for (name, size_bytes) in &batch.log_sizes {
-            self.check_size(name, *size_bytes)?;
+            self.check_size(name, *size_bytes, actor)?;
         }
         let replaces = batch.replaces.as_ref().map(|run| Replaced::find(self, run)).transpose()?;
-        let mut logs = Logs { store: self, bucket: &batch.bucket, replaces, found: HashMap::new() };
+        let mut logs = Logs { store: self, bucket: &batch.bucket, actor, replaces, found: HashMap::new() };
         let mut documents = Vec::with_capacity(batch.documents.len());
         for (number, value) in batch.documents.into_iter().enumerate() {
             documents.push(take_document(&mut logs, value, number, actor, now)?);
@@ -64,10 +65,10 @@ impl Store {
         self.meta().register(documents, header, actor, now)
     }
 
-    fn check_size(&self, name: &str, size_bytes: u64) -> Result<()> {
+    fn check_size(&self, name: &str, size_bytes: u64, actor: &Actor) -> Result<()> {
         let key: ObjectKey =
             name.parse().map_err(|error| StoreError::invalid(format!("eval_log_sizes: {error}")))?;
-        match self.meta().object(&key)? {
+        match self.arrived_object(&key, actor)? {
             Some(object) if object.log.size_bytes == size_bytes => Ok(()),
             Some(object) => Err(StoreError::invalid(format!(
                 "eval_log_sizes: {name} is stored with {} bytes, not {size_bytes}",
@@ -112,6 +113,7 @@ struct Logs<'a> {
     store: &'a Store,
     bucket: &'a str,
     replaces: Option<Replaced>,
+    actor: &'a Actor,
     found: HashMap<RunId, Arc<RunLog>>,
 }
 
@@ -133,7 +135,7 @@ impl Logs<'_> {
         }
         let mut object = None;
         for format in [LogFormat::Eval, LogFormat::Json] {
-            object = store.meta().object(&ObjectKey::new(run.clone(), format))?;
+            object = store.arrived_object(&ObjectKey::new(run.clone(), format), self.actor)?;
             if object.is_some() {
                 break;
             }
@@ -145,7 +147,8 @@ impl Logs<'_> {
             let (run, held_by, deleted) = (run.clone(), known.run_id, known.deleted);
             return Err(Conflict::LogTaken { run, held_by, deleted }.into());
         }
-        let index = store.log_indexes().get(&object.log.hash, &store.log_path(&object.log));
+        let source = store.open_log(&object.log)?;
+        let index = store.log_indexes().get(&object.log.hash, source);
         let index = index
             .map_err(|error| StoreError::invalid(format!("log {} is of no use: {error}", object.key)))?;
         let found = Arc::new(RunLog { key: object.key, log: object.log, index });
@@ -280,7 +283,7 @@ fn take_header<'a>(
                 hash: log.log.hash.clone(),
                 size_bytes: log.log.size_bytes,
                 format: log.log.format,
-                path: logs.store.log_path(&log.log),
+                path: PathBuf::new(),
                 healed: false,
             },
         },

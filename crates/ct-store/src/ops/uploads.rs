@@ -23,7 +23,7 @@ use crate::blob::COPY_BYTES;
 use crate::error::{Conflict, Result, StoreError};
 use crate::hashing::{Hashes, copy_hashed};
 use crate::meta::UploadRow;
-use crate::record::{StoredObject, Upload, UploadPart};
+use crate::record::{LogTag, StoredObject, Upload, UploadPart};
 use crate::store::Store;
 
 /// An upload that nobody touched for so long is given up.
@@ -70,7 +70,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn not_found(id: &str) -> StoreError {
+pub(super) fn not_found(id: &str) -> StoreError {
     StoreError::NotFound { what: format!("upload {}", id.chars().take(64).collect::<String>()) }
 }
 
@@ -106,7 +106,7 @@ impl Store {
         }
         let row = self.meta().upload(id)?.filter(|row| row.created_by == actor.user && row.hash.is_none());
         let row = row.ok_or_else(|| not_found(id))?;
-        let path = self.logs().uploads_folder().join(id);
+        let path = self.work().uploads_folder().join(id);
         if !path.exists() {
             self.meta().forget_parts(id)?;
         }
@@ -227,6 +227,11 @@ impl Store {
         let size_bytes = live.row.size_bytes;
         let mut missing = lock(&live.covered).missing(size_bytes);
         if !missing.is_empty() {
+            if self.is_direct(id)? {
+                let object = self.complete_direct(id, &live.row.key, size_bytes, hash, actor)?;
+                lock(&self.live_uploads().0).remove(id);
+                return Ok(object);
+            }
             missing.truncate(MISSING_MAX);
             return Err(Conflict::UploadIncomplete { missing }.into());
         }
@@ -245,12 +250,14 @@ impl Store {
         file.sync_all().map_err(StoreError::io("write the log through to the disk", &live.path))?;
         let key = live.row.key.clone();
         let log = LogRef { hash: found, size_bytes, format: key.format };
-        let object = StoredObject { key, log, md5: None };
+        let mut object = StoredObject { key, log, md5: None, tag: LogTag::default() };
         let _lock = FilesLock::shared(self.data_dir())?;
         self.meta().check_key_is_free(&object.key)?;
-        self.publish(&live.path, &object.log)?;
+        object.tag = self.publish(&live.path, &object.log)?;
         self.meta().complete_upload(id, &object, actor, self.now())?;
         lock(&self.live_uploads().0).remove(id);
+        // In a bucket there is a copy of it now.
+        crate::blob::remove_file(&live.path)?;
         Ok(object)
     }
 
@@ -265,9 +272,10 @@ impl Store {
     pub fn drop_upload(&self, id: &str, actor: &Actor) -> Result<()> {
         let live = self.live(id, actor)?;
         let _claim = Claim::new(&live, 0, live.row.size_bytes)?;
+        self.drop_direct(id)?;
         self.meta().drop_upload(id, actor, self.now())?;
         lock(&self.live_uploads().0).remove(id);
-        crate::blob::remove(&live.path)
+        crate::blob::remove_file(&live.path)
     }
 
     /// Before when uploads must have been touched to be given up, and logs uploaded to be collected.

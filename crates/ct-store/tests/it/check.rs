@@ -1,9 +1,8 @@
 //! Checking, repairing, collecting.
 
 use std::fs;
-use std::path::Path;
 
-use ct_model::{LogFormat, RunId, RunQuery, TrajectoryQuery};
+use ct_model::{LogFormat, RunQuery, TrajectoryQuery};
 use ct_store::{
     Actor, CheckReport, CommitMode, Finding, FindingKind, GcItem, GcKind, GcOptions, GcReport, StoreError,
 };
@@ -22,15 +21,6 @@ fn kinds(report: &CheckReport) -> Vec<FindingKind> {
 
 fn gc(home: &Home, dry_run: bool, purge_deleted_before: Option<i64>) -> GcReport {
     home.store.gc(GcOptions { dry_run, purge_deleted_before: purge_deleted_before.map(second) }).unwrap()
-}
-
-fn log_path(home: &Home, run: &RunId) -> std::path::PathBuf {
-    home.store.log_path(&home.store.run(run).unwrap().log)
-}
-
-fn leave(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
 }
 
 #[test]
@@ -57,10 +47,10 @@ fn a_damaged_log_is_set_aside_and_making_the_run_again_heals_it() {
     let home = Home::new();
     let draft = draft("first", 1);
     let id = home.add(&draft);
-    let path = log_path(&home, &id);
+    let log = home.log_of(&id);
     let mut damaged = draft.bytes.clone();
     damaged[0] ^= 0x40;
-    fs::write(&path, &damaged).unwrap();
+    home.set_log(&log, Some(&damaged));
 
     let report = check(&home, false);
     assert_eq!(kinds(&report), [FindingKind::LogDamaged]);
@@ -68,17 +58,17 @@ fn a_damaged_log_is_set_aside_and_making_the_run_again_heals_it() {
         report.findings[0].subject.contains(id.as_str()) && report.findings[0].detail.contains("SHA-256")
     );
     assert!(!report.is_sound());
-    assert_eq!(fs::read(&path).unwrap(), damaged);
+    assert_eq!(home.log_bytes(&log), Some(damaged));
 
     let report = check(&home, true);
     assert_eq!(kinds(&report), [FindingKind::LogDamaged, FindingKind::SetAside]);
     assert!(!report.is_sound() && report.findings[0].done.is_some());
-    assert!(!path.exists());
+    assert_eq!(home.log_bytes(&log), None);
     assert_eq!(kinds(&check(&home, false)), [FindingKind::LogMissing, FindingKind::SetAside]);
     assert_eq!(gc(&home, false, None).items, []);
 
     add(&home.store, &draft, CommitMode::New).unwrap();
-    assert_eq!(fs::read(&path).unwrap(), draft.bytes);
+    assert_eq!(home.log_bytes(&log).as_ref(), Some(&draft.bytes));
     let report = check(&home, false);
     assert_eq!(kinds(&report), [FindingKind::SetAside]);
     assert!(report.is_sound());
@@ -90,10 +80,10 @@ fn a_damaged_log_is_set_aside_and_making_the_run_again_heals_it() {
 #[test]
 fn logs_of_other_lengths_and_missing_ones_are_found() {
     let home = Home::new();
-    let first = log_path(&home, &home.add(&draft("first", 1)));
-    let second = log_path(&home, &home.add(&draft("second", 1)));
-    fs::write(&first, "short").unwrap();
-    fs::remove_file(&second).unwrap();
+    let first = home.log_of(&home.add(&draft("first", 1)));
+    let second = home.log_of(&home.add(&draft("second", 1)));
+    home.set_log(&first, Some(b"short"));
+    home.set_log(&second, None);
     let mut found = kinds(&check(&home, false));
     found.sort_by_key(|kind| format!("{kind:?}"));
     assert_eq!(found, [FindingKind::LogDamaged, FindingKind::LogMissing]);
@@ -104,12 +94,12 @@ fn a_log_is_missed_by_each_run_and_revision_that_needs_it() {
     let home = Home::new();
     let old = draft("old", 1);
     let id = home.add(&old);
-    let path = log_path(&home, &id);
+    let log = home.log_of(&id);
     let mut new = draft("old", 1);
     new.bytes.push(b'2');
     add(&home.store, &new, CommitMode::Replace(id.clone())).unwrap();
     assert_eq!(gc(&home, true, None).items, []);
-    fs::remove_file(path).unwrap();
+    home.set_log(&log, None);
     let report = check(&home, false);
     let [Finding { kind: FindingKind::LogMissing, subject, .. }] = report.findings.as_slice() else {
         panic!("{report:?}")
@@ -198,14 +188,14 @@ fn leftovers_are_told_in_bytes_then_removed() {
     let home = Home::new();
     let kept = home.add(&draft("kept", 1));
     let gone = home.add(&draft("gone", 4));
-    let gone_log = log_path(&home, &gone);
+    let (gone_log, kept_log) = (home.log_of(&gone), home.log_of(&kept));
     home.store.delete_run(&gone, &Actor::local()).unwrap(); // at second 2
     let hash = "ab".repeat(32);
-    leave(&home.path().join(format!("logs/ab/{hash}.json")), "unreferenced");
-    leave(&home.path().join("tmp/ingest-1/log.eval"), "half a log");
-    leave(&home.path().join("tmp/stray"), "x");
-    leave(&home.path().join(format!("logs/cd/{hash}.eval")), "wrong folder");
-    leave(&home.path().join("logs/ab/notes.txt"), "mine");
+    home.leave(&format!("logs/ab/{hash}.json"), "unreferenced");
+    home.leave("tmp/ingest-1/log.eval", "half a log");
+    home.leave("tmp/stray", "x");
+    home.leave(&format!("logs/cd/{hash}.eval"), "wrong folder");
+    home.leave("logs/ab/notes.txt", "mine");
     let before = home.files();
 
     let report = check(&home, false);
@@ -221,11 +211,7 @@ fn leftovers_are_told_in_bytes_then_removed() {
     assert_eq!(found.len(), expected.len());
     assert!(expected.iter().all(|kind| found.contains(kind)), "{found:?}");
 
-    let item = |kind, path: &str, size_bytes| GcItem {
-        kind,
-        subject: home.path().join(path).display().to_string(),
-        size_bytes,
-    };
+    let item = |kind, path: &str, size_bytes| GcItem { kind, subject: home.shown(path), size_bytes };
     let leftovers = [
         item(GcKind::TemporaryFile, "tmp/ingest-1/log.eval", 10),
         item(GcKind::TemporaryFile, "tmp/stray", 1),
@@ -247,7 +233,7 @@ fn leftovers_are_told_in_bytes_then_removed() {
 
     let done = gc(&home, false, Some(3));
     assert_eq!((done.items, done.dry_run), (report.items, false));
-    assert!(!gone_log.exists() && log_path(&home, &kept).exists());
+    assert!(home.log_bytes(&gone_log).is_none() && home.log_bytes(&kept_log).is_some());
     assert!(matches!(home.store.run(&gone), Err(StoreError::NotFound { .. })));
     let all = TrajectoryQuery { include_deleted: true, ..TrajectoryQuery::default() };
     assert_eq!(home.store.trajectories(&all).unwrap().total_count, 1);
@@ -260,8 +246,8 @@ fn leftovers_are_told_in_bytes_then_removed() {
 #[test]
 fn a_repair_removes_leftovers_too() {
     let home = Home::new();
-    leave(&home.path().join("tmp/ingest-1/log.eval"), "half a log");
-    leave(&home.path().join(format!("logs/ab/{}.eval", "ab".repeat(32))), "unreferenced");
+    home.leave("tmp/ingest-1/log.eval", "half a log");
+    home.leave(&format!("logs/ab/{}.eval", "ab".repeat(32)), "unreferenced");
     let report = check(&home, true);
     assert_eq!(kinds(&report), [FindingKind::LogUnreferenced, FindingKind::TemporaryFile]);
     assert!(report.findings.iter().all(|finding| finding.resolved));

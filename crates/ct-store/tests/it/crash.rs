@@ -95,7 +95,7 @@ fn a_process_that_ends_between_two_steps_loses_nothing() {
 
     // Staged and spooled, not committed: forgetting is what a killed process does.
     let unfinished = draft("unfinished", 2);
-    let other = Store::open(home.path()).unwrap();
+    let other = home.open();
     let mut ingest = other.begin_ingest().unwrap();
     ingest.stage_log(&mut unfinished.bytes.as_slice(), LogFormat::Eval, &mut |_| ()).unwrap();
     push_all(&mut ingest, &unfinished).unwrap();

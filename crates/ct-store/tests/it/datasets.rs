@@ -7,7 +7,7 @@ use ct_model::{
     DatasetEdit, DatasetKind, DatasetName, DatasetQuery, DatasetVersion, DatasetVersionQuery, RunEdit, RunId,
     TrajectoryQuery,
 };
-use ct_store::{Actor, CommitMode, Conflict, GcOptions, Store, StoreError};
+use ct_store::{Actor, CommitMode, Conflict, GcOptions, StoreError};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -240,7 +240,7 @@ fn edits_at_the_same_time_all_count() {
         for worker in 0..4 {
             let home = &home;
             scope.spawn(move || {
-                let store = Store::open(home.path()).unwrap();
+                let store = home.open();
                 for number in 0..10 {
                     let id = format!("a-{}", worker * 10 + number);
                     let change = store.edit_dataset(&name("d"), &plus(&id), &ada()).unwrap();

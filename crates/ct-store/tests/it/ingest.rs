@@ -8,7 +8,7 @@ use std::thread;
 use ct_model::{
     LogFormat, OutcomeCounts, RunEdit, RunId, RunQuery, TaskCounts, TrajectoryDocument, TrajectoryQuery,
 };
-use ct_store::{Actor, CommitMode, Committed, Conflict, GcOptions, Store, StoreError};
+use ct_store::{Actor, CommitMode, Committed, Conflict, GcOptions, StoreError};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn a_run_is_kept_with_its_log_and_documents() {
     let side = TaskCounts { fail: 1, unscored: 2, ..TaskCounts::default() };
     let main = TaskCounts { pass: 1, fail: 1, unscored: 1, not_applicable: 0 };
     assert_eq!(record.counts, OutcomeCounts { main, side, errored: 1 });
-    assert_eq!(fs::read(home.store.log_path(&record.log)).unwrap(), draft.bytes);
+    assert_eq!(home.log_bytes(&record.log).as_ref(), Some(&draft.bytes));
     assert_eq!(record.log.size_bytes, draft.bytes.len() as u64);
     assert_eq!(&record.log.hash.as_str()[..32], id.as_str());
 
@@ -237,9 +237,9 @@ fn a_replaced_run_keeps_its_id_place_and_edits() {
     );
     assert_eq!((record.counts.main.pass, record.created_at), (3, second(0)));
     let [revision] = record.revisions.as_slice() else { panic!("{:?}", record.revisions) };
-    assert_eq!(fs::read(home.store.log_path(&revision.log)).unwrap(), old.bytes);
+    assert_eq!(home.log_bytes(&revision.log).as_ref(), Some(&old.bytes));
     assert_eq!((revision.revision, revision.made_at, revision.replaced_at), (1, second(0), second(3)));
-    assert_eq!(fs::read(home.store.log_path(&record.log)).unwrap(), new.bytes);
+    assert_eq!(home.log_bytes(&record.log).as_ref(), Some(&new.bytes));
 
     let names: Vec<_> =
         home.documents(&id).into_iter().map(|d| d.trajectory_id.unwrap().to_string()).collect();
@@ -298,7 +298,7 @@ fn options_of_the_command_line_do_not_lose_what_the_log_says() {
 fn staging_a_log_again_heals_what_is_stored() {
     let home = Home::new();
     let draft = draft("sick", 1);
-    let path = home.store.log_path(&home.store.run(&home.add(&draft)).unwrap().log);
+    let log = home.log_of(&home.add(&draft));
     let stage = || {
         let mut ingest = home.store.begin_ingest().unwrap();
         ingest.stage_log(&mut draft.bytes.as_slice(), LogFormat::Eval, &mut |_| ()).unwrap().healed
@@ -307,12 +307,9 @@ fn staging_a_log_again_heals_what_is_stored() {
     let mut flipped = draft.bytes.clone();
     flipped[3] ^= 1;
     for damage in [Some(flipped), Some(draft.bytes[..5].to_vec()), Some(Vec::new()), None] {
-        match damage {
-            Some(bytes) => fs::write(&path, bytes).unwrap(),
-            None => fs::remove_file(&path).unwrap(),
-        }
+        home.set_log(&log, damage.as_deref());
         assert!(stage());
-        assert_eq!(fs::read(&path).unwrap(), draft.bytes);
+        assert_eq!(home.log_bytes(&log).as_ref(), Some(&draft.bytes));
         assert!(home.store.check(false, &mut |_| ()).unwrap().findings.is_empty());
     }
 }
@@ -340,11 +337,8 @@ fn two_that_store_the_same_log_make_one_run() {
     for round in 0..5 {
         let draft = draft(&format!("race {round}").replace(' ', "-"), 20);
         let outcomes: Vec<_> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..4)
-                .map(|_| {
-                    scope.spawn(|| add(&Store::open(home.path()).unwrap(), &draft, CommitMode::New).unwrap())
-                })
-                .collect();
+            let threads: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| add(&home.open(), &draft, CommitMode::New).unwrap())).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         let created = outcomes.iter().filter(|outcome| matches!(outcome, Committed::Created(_))).count();
@@ -367,7 +361,7 @@ fn many_that_store_different_logs_all_succeed() {
     thread::scope(|scope| {
         for part in drafts.chunks(6) {
             // Half of them share the store, half open their own.
-            let own = (part[0].header["name"] != "run-0").then(|| Store::open(home.path()).unwrap());
+            let own = (part[0].header["name"] != "run-0").then(|| home.open());
             let shared = &home.store;
             scope.spawn(move || {
                 let store = own.as_ref().unwrap_or(shared);

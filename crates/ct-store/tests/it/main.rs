@@ -4,6 +4,7 @@
 mod accounts;
 mod check;
 mod comments;
+mod copy;
 mod crash;
 mod datasets;
 mod edit;

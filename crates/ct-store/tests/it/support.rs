@@ -5,16 +5,71 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ct_model::{LogFormat, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument, TrajectoryId};
-use ct_store::{CommitMode, Committed, Ingest, NewRun, Store, StoreError};
+use ct_model::{LogFormat, LogRef, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument, TrajectoryId};
+use ct_s3::{Bucket, S3Address};
+use ct_store::{Clock, CommitMode, Committed, Ingest, LogPlace, NewRun, Store, StoreError};
+use ct_test::S3Service;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// Where a store of these tests has its logs: in its folder, or, in the suite named `s3`, in a bucket of a real service.
+#[derive(Debug, Clone)]
+pub(crate) struct Logs(Option<(&'static S3Service, S3Address)>);
+
+impl Logs {
+    pub(crate) fn new() -> Self {
+        let service = if env!("CARGO_CRATE_NAME") == "s3" { S3Service::get() } else { None };
+        Self(service.map(|service| (service, service.new_place())))
+    }
+
+    pub(crate) fn place(&self) -> LogPlace {
+        match &self.0 {
+            None => LogPlace::Folder,
+            Some((service, address)) => LogPlace::Bucket(Box::new(service.config()), address.clone()),
+        }
+    }
+
+    pub(crate) fn open(&self, folder: &Path, clock: Clock) -> Store {
+        Store::open_at(folder, clock, self.place()).unwrap()
+    }
+
+    /// The bucket, and the key of what a folder would have under this path.
+    fn object(&self, path: &str) -> Option<(Bucket, String)> {
+        let (service, address) = self.0.as_ref()?;
+        let in_bucket = ["logs/", "damaged/"].iter().any(|folder| path.starts_with(folder));
+        in_bucket.then(|| (service.logs(), format!("{}{path}", address.folder())))
+    }
+
+    /// Puts other bytes in the place of a stored log, or takes it away.
+    pub(crate) fn set(&self, folder: &Path, log: &LogRef, bytes: Option<&[u8]>) {
+        let path = folder.join(path_of(log));
+        match (self.object(&path_of(log)), bytes) {
+            (Some((bucket, key)), Some(bytes)) => drop(bucket.replace(&key, bytes.to_vec().into()).unwrap()),
+            (Some((bucket, key)), None) => bucket.remove(&key).unwrap(),
+            (None, Some(bytes)) => std::fs::write(path, bytes).unwrap(),
+            (None, None) => std::fs::remove_file(path).unwrap(),
+        }
+    }
+
+    /// What is in the bucket, but the mark of the store, by its path in a folder.
+    fn objects(&self) -> Vec<String> {
+        let Some((service, address)) = &self.0 else { return Vec::new() };
+        let prefix = address.folder();
+        let keys = service.logs().list(&prefix).map(|listed| listed.unwrap().key);
+        keys.map(|key| key[prefix.len()..].to_owned()).filter(|name| name != "ct-store").collect()
+    }
+}
+
+pub(crate) fn path_of(log: &LogRef) -> String {
+    format!("logs/{}/{}.{}", &log.hash.as_str()[..2], log.hash, log.format.as_str())
+}
 
 /// A store in a folder of its own, with a clock that goes on by one second at each look.
 pub(crate) struct Home {
     pub(crate) folder: TempDir,
     pub(crate) store: Store,
+    logs: Logs,
 }
 
 pub(crate) const START: i64 = 1_790_000_000;
@@ -28,17 +83,58 @@ impl Home {
         let folder = tempfile::tempdir().unwrap();
         let ticks = AtomicI64::new(0);
         let clock = Arc::new(move || second(ticks.fetch_add(1, Ordering::Relaxed)));
-        let store = Store::open_with_clock(folder.path(), clock).unwrap();
-        Self { folder, store }
+        let logs = Logs::new();
+        let store = logs.open(folder.path(), clock);
+        Self { folder, store, logs }
+    }
+
+    /// The same store, as another process would open it.
+    pub(crate) fn open(&self) -> Store {
+        self.logs.open(self.path(), Arc::new(Timestamp::now))
+    }
+
+    pub(crate) fn log_of(&self, run: &RunId) -> LogRef {
+        self.store.run(run).unwrap().log
+    }
+
+    /// The bytes of a stored log; none when it is not there.
+    pub(crate) fn log_bytes(&self, log: &LogRef) -> Option<Vec<u8>> {
+        match self.logs.object(&path_of(log)) {
+            Some((bucket, key)) => bucket.head(&key).unwrap().map(|_| bucket.get(&key, 1 << 30).unwrap()),
+            None => std::fs::read(self.path().join(path_of(log))).ok(),
+        }
+    }
+
+    pub(crate) fn set_log(&self, log: &LogRef, bytes: Option<&[u8]>) {
+        self.logs.set(self.path(), log, bytes);
+    }
+
+    /// Leaves something that no store has put there.
+    pub(crate) fn leave(&self, path: &str, text: &str) {
+        if let Some((bucket, key)) = self.logs.object(path) {
+            bucket.replace(&key, text.to_owned().into()).unwrap();
+            return;
+        }
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// How a report calls what has this path.
+    pub(crate) fn shown(&self, path: &str) -> String {
+        match (self.logs.object(path), &self.logs.0) {
+            (Some((_, key)), Some((_, address))) => address.with_key(&key).to_string(),
+            _ => self.path().join(path).display().to_string(),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Files below the data folder, but the database and the lock.
+    /// Files below the data folder, but the database, the lock and the place of the logs; objects in the bucket, too.
     pub(crate) fn files(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = self.logs.objects();
         let mut folders = vec![self.path().to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
@@ -46,7 +142,7 @@ impl Home {
                 let name = path.strip_prefix(self.path()).unwrap().display().to_string();
                 if path.is_dir() {
                     folders.push(path);
-                } else if !name.starts_with("ct.sqlite") && name != "ingest.lock" {
+                } else if !name.starts_with("ct.sqlite") && name != "ingest.lock" && name != "logs.place" {
                     found.push(name);
                 }
             }

@@ -8,7 +8,7 @@ use ct_store::{Actor, FindingKind, GcKind, GcOptions, GcReport, Store};
 use jiff::Timestamp;
 use tempfile::TempDir;
 
-use crate::support::START;
+use crate::support::{Logs, START};
 
 const HOUR: i64 = 3600;
 
@@ -16,6 +16,7 @@ struct Home {
     store: Store,
     folder: TempDir,
     hours: Arc<AtomicI64>,
+    logs: Logs,
 }
 
 impl Home {
@@ -24,13 +25,18 @@ impl Home {
         let hours = Arc::new(AtomicI64::new(0));
         let told = Arc::clone(&hours);
         let clock = move || Timestamp::from_second(START + told.load(Ordering::Relaxed) * HOUR).unwrap();
-        let store = Store::open_with_clock(folder.path(), Arc::new(clock)).unwrap();
-        Self { store, folder, hours }
+        let logs = Logs::new();
+        let store = logs.open(folder.path(), Arc::new(clock));
+        Self { store, folder, hours, logs }
     }
 
     fn at(&self, hours: i64) -> &Store {
         self.hours.store(hours, Ordering::Relaxed);
         &self.store
+    }
+
+    fn open(&self) -> Store {
+        self.logs.open(self.folder.path(), Arc::new(Timestamp::now))
     }
 
     fn files(&self, folder: &str) -> usize {
@@ -74,7 +80,6 @@ fn an_upload_without_a_run_is_kept_for_a_day() {
     assert_eq!(kinds(&went)[3..], [GcKind::Log; 3]);
     assert!(home.store.object(&key("old-0.eval")).unwrap().is_none());
     assert!(home.store.object(&key("new.eval")).unwrap().is_some());
-    assert_eq!(home.files("logs"), 4, "folders stay, of the logs one");
     // The name is free again.
     put(home.at(26), "old-0.eval", b"log 0");
 }
@@ -96,7 +101,7 @@ fn an_upload_in_parts_is_kept_for_a_week_after_its_last_part() {
     assert_eq!(home.files("uploads"), 1);
     assert!(home.store.upload(&old, &ann).is_err());
     // The other one goes on, also in a new process.
-    let store = Store::open(home.folder.path()).unwrap();
+    let store = home.open();
     assert_eq!(store.upload(&new, &ann).unwrap().parts.len(), 1);
     store.put_part(&new, 3, Some(3), None, &mut b"def".as_slice(), &ann).unwrap();
     let hash: LogHash = "bef57ec7f53a6d40beb640a780a639c83bc29ac8a9816f1fc6c5c6dcd93c4721".parse().unwrap();
@@ -113,7 +118,7 @@ fn a_lost_file_means_lost_parts() {
     let id = home.at(0).begin_upload(&key("a.eval"), 3, &ann).unwrap().upload_id;
     home.store.put_part(&id, 0, None, None, &mut b"abc".as_slice(), &ann).unwrap();
     std::fs::remove_file(home.folder.path().join("uploads").join(&id)).unwrap();
-    let store = Store::open(home.folder.path()).unwrap();
+    let store = home.open();
     assert_eq!(store.upload(&id, &ann).unwrap().parts, []);
 }
 
@@ -135,7 +140,7 @@ fn a_damaged_uploaded_log_is_found() {
     let home = Home::new();
     put(home.at(0), "a.eval", b"some log");
     let object = home.store.object(&key("a.eval")).unwrap().unwrap();
-    std::fs::write(home.store.log_path(&object.log), b"some dog").unwrap();
+    home.logs.set(home.folder.path(), &object.log, Some(b"some dog"));
     let report = home.store.check(false, &mut |_| ()).unwrap();
     assert_eq!(report.findings.iter().map(|f| f.kind).collect::<Vec<_>>(), [FindingKind::LogDamaged]);
 }

@@ -12,10 +12,13 @@ pub(crate) mod target;
 pub(crate) mod tokens;
 pub(crate) mod users;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ct_client::{BaseUrl, Client};
-use ct_store::{Store, StoreError};
+use ct_s3::S3Address;
+use ct_store::{LogPlace, Store, StoreError};
+use jiff::Timestamp;
 use target::Target;
 
 use crate::config::{Config, Origin, Place};
@@ -78,18 +81,53 @@ impl Context {
 
     /// Opens the store, and makes it when there is none.
     pub(crate) fn store(&self) -> Result<Store, CliError> {
-        Ok(Store::open(&self.config.data_dir)?)
+        self.store_at(self.log_place(None, None)?)
+    }
+
+    /// As [`Context::store`], with the logs in a place.
+    pub(crate) fn store_at(&self, place: LogPlace) -> Result<Store, CliError> {
+        Ok(Store::open_at(&self.config.data_dir, Arc::new(Timestamp::now), place)?)
+    }
+
+    /// Where the logs of the store are: as told on the command line, else in the settings, else as the data folder
+    /// remembers.
+    pub(crate) fn log_place(
+        &self,
+        given: Option<&str>,
+        public_url: Option<&str>,
+    ) -> Result<LogPlace, CliError> {
+        let given = given.or(self.config.logs.as_ref().map(|(text, _)| text.as_str()));
+        let place = self.remembered_place(&self.config.data_dir, given)?;
+        match (place, public_url.or(self.config.logs_public_url.as_deref())) {
+            (LogPlace::Bucket(config, address), Some(url)) => {
+                Ok(LogPlace::Bucket(Box::new(config.with_public_place(url)?), address))
+            }
+            (place, _) => Ok(place),
+        }
+    }
+
+    /// Where the logs of any data folder are: as given, else as it remembers.
+    pub(crate) fn remembered_place(&self, folder: &Path, given: Option<&str>) -> Result<LogPlace, CliError> {
+        let address = match given {
+            Some(text) => Some(text.parse::<S3Address>()?),
+            None => LogPlace::remembered(folder)?,
+        };
+        Ok(match address {
+            Some(address) => LogPlace::Bucket(Box::new(self.config.s3()?), address),
+            None => LogPlace::Folder,
+        })
     }
 
     /// Opens the store for a command that has nothing to do without one.
     pub(crate) fn existing_store(&self) -> Result<Store, CliError> {
-        Store::open_existing(&self.config.data_dir).map_err(|error| self.none_here(error))
+        let place = self.log_place(None, None)?;
+        Store::open_existing_at(&self.config.data_dir, place).map_err(|error| self.none_here(error))
     }
 
     /// As [`Context::existing_store`], for commands to which no store is an empty one. A data folder named on the command
     /// line has to be there; one that the environment names is missed aloud.
     pub(crate) fn store_if_any(&self) -> Result<Option<Store>, CliError> {
-        match Store::open_existing(&self.config.data_dir) {
+        match Store::open_existing_at(&self.config.data_dir, self.log_place(None, None)?) {
             Ok(store) => Ok(Some(store)),
             Err(error @ StoreError::NoStore { .. }) if self.logs().is_none() => {
                 match &self.config.data_dir_origin {

@@ -54,6 +54,15 @@ pub(crate) struct ServeArgs {
     /// The bucket in the addresses of logs, s3://<bucket>/<key>
     #[arg(long, value_name = "NAME", default_value = "control-tower", value_parser = parse_bucket)]
     bucket: String,
+    /// Keep the logs in a bucket: s3://bucket/prefix; told once, the data folder remembers it
+    #[arg(long, value_name = "ADDRESS")]
+    logs: Option<String>,
+    /// Where clients reach the bucket, when it is another address than AWS_ENDPOINT_URL
+    #[arg(long, value_name = "URL")]
+    logs_public_url: Option<String>,
+    /// Send logs through this server, for clients that do not reach the bucket
+    #[arg(long)]
+    proxy_logs: bool,
     /// The rate file that /api/pricing answers from; without one it has no rows
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
@@ -96,7 +105,8 @@ fn parse_bucket(text: &str) -> Result<String, String> {
 pub(crate) fn serve(arguments: ServeArgs, context: &Context) -> Result<(), CliError> {
     let mode = mode(&arguments)?;
     let printer = &context.printer;
-    let store = context.store()?;
+    let place = context.log_place(arguments.logs.as_deref(), arguments.logs_public_url.as_deref())?;
+    let store = context.store_at(place)?;
     offer_first_account(&store, mode, printer)?;
     let config = ServerConfig {
         bind: arguments.bind,
@@ -104,6 +114,7 @@ pub(crate) fn serve(arguments: ServeArgs, context: &Context) -> Result<(), CliEr
         public_url: arguments.public_url,
         trusted_proxies: arguments.trusted_proxy,
         bucket: arguments.bucket,
+        proxy_logs: arguments.proxy_logs,
         version: env!("CT_VERSION"),
         prices: prices(arguments.prices.as_deref())?.unwrap_or_default(),
     };

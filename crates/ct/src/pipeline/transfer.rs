@@ -13,7 +13,7 @@ use super::partial::TemporaryFolder;
 use super::upload::{Spool, ToSend, known_run};
 use super::{MadeRun, MadeStatus, folder, input, make};
 use crate::error::CliError;
-use crate::home::{Home, Run, fetch, part_name};
+use crate::home::{Home, Run, fetch, open_log, part_name};
 use crate::output::Progress;
 
 /// Brings a run to a server. What is there already is not sent again; names and tags are carried over.
@@ -70,14 +70,27 @@ fn log_file(
 ) -> Result<(PathBuf, LogHash, Option<TemporaryFolder>), CliError> {
     match from {
         Home::Local(store) => {
-            let path = store.log_path(&known.record.log);
+            let log = &known.record.log;
+            let (path, copy) = match store.log_path(log) {
+                Some(path) => (path, None),
+                None => {
+                    let copy = input::temporary_folder()?;
+                    let path = copy.path().join("log");
+                    let failed = |error: io::Error| CliError::io("copy the log to", &path, &error);
+                    let mut file = std::fs::File::create(&path).map_err(failed)?;
+                    let source = open_log(store, log)?;
+                    let mut reader = source.stream(0, log.size_bytes).map_err(failed)?;
+                    io::copy(&mut reader, &mut file).map_err(failed)?;
+                    (path, Some(copy))
+                }
+            };
             // What is sent must be what was made.
             let hash = folder::hash_file(&path, progress)?;
-            if hash != known.record.log.hash {
+            if hash != log.hash {
                 return Err(CliError::data(format!("the log of run {run} is damaged in the store"))
                     .hint("see what is damaged with: ct store check"));
             }
-            Ok((path, hash, None))
+            Ok((path, hash, copy))
         }
         Home::Server(client) => {
             let copy = input::temporary_folder()?;

@@ -30,6 +30,8 @@ mod login;
 mod logs;
 mod make;
 mod roundtrip;
+#[cfg(unix)]
+mod s3;
 mod sample;
 #[cfg(unix)]
 mod serve;

@@ -28,6 +28,7 @@ pub(crate) fn shared_logs() -> Vec<PathBuf> {
 /// A folder that is home, working directory and data folder.
 pub(crate) struct Home {
     folder: TempDir,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Home {
@@ -35,7 +36,13 @@ impl Home {
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("ct-test-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("work")).unwrap();
-        Self { folder }
+        Self { folder, variables: Vec::new() }
+    }
+
+    /// The same home, with variables for the program.
+    pub(crate) fn with_variables(mut self, variables: Vec<(&'static str, String)>) -> Self {
+        self.variables = variables;
+        self
     }
 
     /// A home whose store holds the runs of `ct-11.eval` and `ct-12.eval`.
@@ -79,6 +86,7 @@ impl Home {
             .env_clear()
             .env("HOME", self.folder.path())
             .env("XDG_DATA_HOME", self.folder.path().join("share"))
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command
     }

@@ -32,15 +32,18 @@ use ct_model::{
     TrajectoryId, TrajectoryPage, TrajectoryQuery,
 };
 use jiff::Timestamp;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use self::reach::{Hindrance, Stamp};
-use super::{Audit, Candidate, LogUse, MetaStore, StagedRun};
+use super::{Audit, AuditMark, Candidate, LogUse, MetaStore, StagedRun};
 use crate::actor::Actor;
+use crate::blob::LogKey;
 use crate::error::{Result, StoreError};
-use crate::record::{CommitMode, Committed, KnownRun, Totals};
+use crate::record::{CommitMode, Committed, KnownRun, LogTag, Totals};
 
 /// How long a writer waits for other writers.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,9 +53,13 @@ const STATEMENTS_MAX: usize = 128;
 const IDLE_MAX: usize = 16;
 
 /// Each brings a database from the version of its index to the next. They are only ever added to.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
-const SCHEMA_VERSION: i64 = 2;
-const _: () = assert!(MIGRATIONS.len() == 2 && SCHEMA_VERSION == 2);
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
+];
+const SCHEMA_VERSION: i64 = 3;
+const _: () = assert!(MIGRATIONS.len() == 3 && SCHEMA_VERSION == 3);
 
 /// Metadata in a SQLite file.
 pub(crate) struct SqliteStore {
@@ -362,6 +369,48 @@ impl MetaStore for SqliteStore {
 
     fn totals(&self) -> Result<Totals> {
         self.read("count", read::totals)
+    }
+
+    fn log_tag(&self, key: &LogKey) -> Result<Option<LogTag>> {
+        self.read("look for a log", |conn| read::log_tag(conn, key))
+    }
+
+    fn set_log_tag(&self, key: &LogKey, tag: &LogTag) -> Result<()> {
+        self.write("keep what the bucket says of a log", |conn| {
+            let values = params![key.hash.as_str(), key.format.as_str(), tag.e_tag, tag.version_id];
+            conn.execute("INSERT OR REPLACE INTO log_tags VALUES (?, ?, ?, ?)", values)?;
+            Ok(())
+        })
+    }
+
+    fn last_audit(&self) -> Result<Option<AuditMark>> {
+        self.read("read the audit log", |conn| {
+            let sql = "SELECT audit_id, made_us, action, subject FROM audit ORDER BY audit_id DESC LIMIT 1";
+            let mark = conn.query_row(sql, [], |row| {
+                Ok(AuditMark {
+                    id: row.get(0)?,
+                    made_us: row.get(1)?,
+                    action: row.get(2)?,
+                    subject: row.get(3)?,
+                })
+            });
+            Ok(mark.optional()?)
+        })
+    }
+
+    fn has_audit(&self, mark: &AuditMark) -> Result<bool> {
+        self.read("read the audit log", |conn| {
+            let sql = "SELECT 1 FROM audit WHERE audit_id = ? AND made_us = ? AND action = ? AND subject = ?";
+            Ok(conn.prepare(sql)?.exists(params![mark.id, mark.made_us, mark.action, mark.subject])?)
+        })
+    }
+
+    fn snapshot(&self, path: &Path) -> Result<()> {
+        let text = path.to_str().ok_or_else(|| StoreError::invalid("the path of a copy has to be text"))?;
+        self.with("be copied", |conn| {
+            conn.execute("VACUUM INTO ?", [text])?;
+            Ok(())
+        })
     }
 
     fn log_uses(&self) -> Result<Vec<LogUse>> {

@@ -14,7 +14,7 @@ use super::{DbError, from_json, time, unsigned};
 use crate::blob::LogKey;
 use crate::error::StoreError;
 use crate::meta::{Candidate, LogUse, layer};
-use crate::record::{KnownRun, Totals};
+use crate::record::{KnownRun, LogTag, Totals};
 
 type Result<T> = std::result::Result<T, DbError>;
 
@@ -227,6 +227,15 @@ pub(super) fn documents(
         }
     }
     Ok(())
+}
+
+pub(super) fn log_tag(conn: &Connection, key: &LogKey) -> Result<Option<LogTag>> {
+    let mut find =
+        conn.prepare_cached("SELECT e_tag, version_id FROM log_tags WHERE log_hash = ? AND log_format = ?")?;
+    let tag = find.query_row([key.hash.as_str(), key.format.as_str()], |row| {
+        Ok(LogTag { e_tag: row.get(0)?, version_id: row.get(1)? })
+    });
+    Ok(tag.optional()?)
 }
 
 pub(super) fn totals(conn: &Connection) -> Result<Totals> {

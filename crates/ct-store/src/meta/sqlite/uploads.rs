@@ -86,6 +86,43 @@ impl UploadStore for SqliteStore {
         self.write("give up an upload", |conn| drop_upload(conn, id, actor, now))
     }
 
+    fn touch_upload(&self, id: &str, now: Timestamp) -> Result<()> {
+        self.write("go on with an upload", |conn| {
+            let mut touch = conn.prepare_cached("UPDATE uploads SET touched_us = ? WHERE upload_id = ?")?;
+            touch.execute(params![now.as_microsecond(), id])?;
+            Ok(())
+        })
+    }
+
+    fn upload_object(&self, id: &str) -> Result<Option<String>> {
+        self.read("look for an upload", |conn| upload_object(conn, id))
+    }
+
+    fn set_upload_object(&self, id: &str, bucket_upload_id: &str) -> Result<String> {
+        self.write("keep an upload", |conn| {
+            conn.execute("INSERT OR IGNORE INTO upload_objects VALUES (?, ?)", [id, bucket_upload_id])?;
+            Ok(upload_object(conn, id)?.unwrap_or_default())
+        })
+    }
+
+    fn forget_upload_object(&self, id: &str) -> Result<()> {
+        self.write("forget an upload", |conn| {
+            conn.execute("DELETE FROM upload_objects WHERE upload_id = ?", [id])?;
+            Ok(())
+        })
+    }
+
+    fn upload_objects(&self) -> Result<Vec<(String, String)>> {
+        self.read("list uploads", |conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT upload_id, bucket_upload_id FROM upload_objects JOIN uploads USING (upload_id) \
+                 WHERE log_hash IS NULL",
+            )?;
+            let rows = find.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<std::result::Result<_, _>>()?)
+        })
+    }
+
     fn upload_ids(&self) -> Result<Vec<String>> {
         self.read("list uploads", |conn| {
             let mut find = conn.prepare_cached("SELECT upload_id FROM uploads")?;
@@ -165,6 +202,11 @@ fn upload(conn: &Connection, id: &str) -> DbResult<Option<UploadRow>> {
     }))
 }
 
+fn upload_object(conn: &Connection, id: &str) -> DbResult<Option<String>> {
+    let mut find = conn.prepare_cached("SELECT bucket_upload_id FROM upload_objects WHERE upload_id = ?")?;
+    Ok(find.query_row([id], |row| row.get(0)).optional()?)
+}
+
 fn parse_hash(text: &str) -> DbResult<LogHash> {
     text.parse().map_err(|error: ct_model::LogHashError| DbError::corrupt("a stored hash", error.to_string()))
 }
@@ -242,6 +284,10 @@ fn abandoned(
             conn.execute("DELETE FROM uploads WHERE upload_id = ?", [id])?;
             note("log.upload.expire", format!("upload {id}"))?;
         }
+        conn.execute(
+            "DELETE FROM upload_objects WHERE upload_id NOT IN (SELECT upload_id FROM uploads)",
+            [],
+        )?;
         for (run, _) in &abandoned.pending {
             conn.execute("DELETE FROM pending_documents WHERE run_id = ?", [run])?;
             note("run.documents.expire", format!("run {run}"))?;
@@ -269,7 +315,9 @@ fn object(conn: &Connection, key: &ObjectKey) -> DbResult<Option<StoredObject>> 
     )?;
     let mut rows = find.query(params![key.to_string(), key.run.as_str(), key.format.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(StoredObject { key: key.clone(), log: read::log_ref(row)?, md5: read::get(row, "md5")? }))
+    let log = read::log_ref(row)?;
+    let tag = read::log_tag(conn, &LogKey::from(&log))?.unwrap_or_default();
+    Ok(Some(StoredObject { key: key.clone(), log, md5: read::get(row, "md5")?, tag }))
 }
 
 fn check_key_is_free(conn: &Connection, key: &ObjectKey) -> DbResult<()> {

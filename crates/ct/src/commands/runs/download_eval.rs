@@ -3,17 +3,20 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use ct_client::{LogPlace, RemoteLog};
+use ct_log::source::Source;
 use ct_model::{LogHash, LogRef, RunId, RunQuery};
+use ct_s3::S3Address;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::remote_eval;
+use super::{bucket, remote_eval};
 use crate::commands::{Context, target};
-use crate::error::CliError;
-use crate::home::Home;
+use crate::error::{CliError, Kind};
+use crate::home::{Home, open_log};
 use crate::output::{self, Format, Printer, Progress};
 use crate::pipeline::partial;
 
@@ -34,7 +37,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DownloadEvalArgs {
     /// The run: an id, the beginning of one, its address, or the address of its eval log; any http address of a log
-    /// is taken too
+    /// is taken too, and s3://bucket/key by who has keys
     #[arg(value_name = "RUN|URL")]
     pub(super) run: String,
     /// The file to write, or - for standard output [default: <run id>.eval, or .json, here]
@@ -53,20 +56,31 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
     let printer = &context.printer;
     if target::is_log_address(&arguments.run) {
         let log = RemoteLog::open(LogPlace::address(&arguments.run)?)?;
-        return remote_eval::download(arguments, printer, &log, None, None);
+        return remote_eval::download(arguments, printer, &log, None, None, None);
     }
-    let home = context.home_of(&arguments.run)?;
-    let run = find(&home, &arguments.run)?;
+    let found = find_any(arguments, context);
+    let (home, run) = match found {
+        Ok(found) => found,
+        // No run's: then it is read from the bucket, by who has keys to it.
+        Err(error) if error.kind() == Kind::NotFound && S3Address::is_one(&arguments.run) => {
+            if context.config.s3().is_err() {
+                return Err(error);
+            }
+            let (log, hash) = bucket::open(&arguments.run.parse()?, context)?;
+            return remote_eval::download(arguments, printer, &log, None, None, hash.as_ref());
+        }
+        Err(error) => return Err(error),
+    };
     let known = home.run(&run)?;
     let store = match &home {
         Home::Local(store) => store,
         Home::Server(client) => {
             let log = RemoteLog::open(LogPlace::Run(client.clone(), run.clone()))?;
-            return remote_eval::download(arguments, printer, &log, Some(&run), Some(&known));
+            return remote_eval::download(arguments, printer, &log, Some(&run), Some(&known), None);
         }
     };
     let log = known.record.log;
-    let stored = store.log_path(&log);
+    let stored = open_log(store, &log)?;
     let progress = printer.progress();
     progress.bytes("downloading", log.size_bytes);
     if arguments.output.as_deref() == Some(Path::new("-")) {
@@ -134,6 +148,12 @@ pub(super) fn print(
     }
 }
 
+fn find_any(arguments: &DownloadEvalArgs, context: &Context) -> Result<(Home, RunId), CliError> {
+    let home = context.home_of(&arguments.run)?;
+    let run = find(&home, &arguments.run)?;
+    Ok((home, run))
+}
+
 /// The run of an id or address, or the one whose log has this address.
 fn find(home: &Home, text: &str) -> Result<RunId, CliError> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -178,7 +198,7 @@ fn find(home: &Home, text: &str) -> Result<RunId, CliError> {
 
 fn write(
     log: &LogRef,
-    stored: &Path,
+    stored: &Arc<dyn Source>,
     path: &Path,
     overwrite: bool,
     progress: &Progress,
@@ -212,20 +232,20 @@ fn write(
 /// Copies the log and checks its hash.
 fn copy(
     log: &LogRef,
-    stored: &Path,
+    stored: &Arc<dyn Source>,
     into: &mut dyn io::Write,
     failed: impl Fn(io::Error) -> CliError,
     progress: &Progress,
 ) -> Result<(), CliError> {
-    let mut file = File::open(stored).map_err(|error| {
-        CliError::data(format!("the log {} is not in the store", log.hash))
-            .because(&error)
-            .hint("see what is damaged with: ct store check")
-    })?;
+    let unreadable = |error: io::Error| {
+        let failed = CliError::data(format!("the log {} cannot be read from the store", log.hash));
+        failed.because(&error).hint("see what is damaged with: ct store check")
+    };
+    let mut file = Arc::clone(stored).stream(0, stored.size_bytes()).map_err(unreadable)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        let length = file.read(&mut buffer).map_err(|error| CliError::io("read", stored, &error))?;
+        let length = file.read(&mut buffer).map_err(unreadable)?;
         if length == 0 {
             break;
         }

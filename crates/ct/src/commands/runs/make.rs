@@ -34,8 +34,8 @@ added later, a resumed run) needs --replace or --as-new; on a terminal you are a
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MakeArgs {
-    /// Logs: files, folders, patterns, http addresses, or - for a list of them on standard input; without any, pick
-    /// from ./logs
+    /// Logs: files, folders, patterns, http addresses, s3://bucket/prefix, or - for a list of them on standard input;
+    /// without any, pick from ./logs
     #[arg(value_name = "LOG")]
     logs: Vec<PathBuf>,
     /// How to print what was made: table, json, ndjson or csv
@@ -140,7 +140,7 @@ impl Status {
 pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliError> {
     let printer = &context.printer;
     let asks_stdin = arguments.logs.iter().any(|word| word.as_os_str() == "-");
-    let sources = sources::find(&arguments.logs, printer)?;
+    let sources = sources::find(&arguments.logs, context)?;
     if arguments.output.save_path.is_some() && sources.len() > 1 {
         return Err(CliError::usage(format!("--save-path takes one log, and {} were given", sources.len()))
             .hint("write several with --save-dir, or run once for each"));
@@ -170,6 +170,7 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
     }
     let saves = arguments.output.save_path.is_some() || arguments.output.save_dir.is_some();
     let work = Work {
+        context,
         printer,
         home: if !saves || arguments.output.upload { Some(context.home_to_make()?) } else { None },
         folders: folders(arguments.output.save_dir.as_deref(), &sources),
@@ -208,6 +209,7 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
 
 /// What to do with each log.
 struct Work<'a> {
+    context: &'a Context,
     printer: &'a Printer,
     home: Option<Home>,
     folders: Vec<Option<PathBuf>>,
@@ -246,7 +248,7 @@ impl Work<'_> {
     }
 
     fn steps(&self, outcome: &mut Outcome, index: usize, progress: &Progress) -> Result<(), CliError> {
-        let fetched = remote_eval::fetched(&outcome.source, progress)?;
+        let fetched = remote_eval::fetched(&outcome.source, self.context, progress)?;
         let source = fetched.as_ref().map_or_else(|| outcome.source.clone(), |log| log.path.clone());
         if let Some(home) = &self.home {
             match self.make_run(home, &source, progress)? {

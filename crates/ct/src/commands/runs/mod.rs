@@ -1,5 +1,6 @@
 //! `ct runs …`.
 
+mod bucket;
 mod delete;
 mod download_eval;
 pub(super) mod download_trajs;

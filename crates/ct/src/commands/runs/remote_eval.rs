@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use ct_client::{Downloaded, LogPlace, RemoteLog};
 use ct_model::{LogHash, RunId};
+use ct_s3::S3Address;
 
+use super::bucket;
 use super::download_eval::{DownloadEvalArgs, hash_of, print};
-use crate::commands::target;
+use crate::commands::{Context, target};
 use crate::error::CliError;
 use crate::home::{Run, fetch, part_name};
 use crate::output::{self, Format, Printer, Progress};
@@ -23,8 +25,9 @@ pub(super) fn download(
     log: &Arc<RemoteLog>,
     run: Option<&RunId>,
     known: Option<&Run>,
+    told: Option<&LogHash>,
 ) -> Result<(), CliError> {
-    let hash = known.and_then(|known| known.log.as_ref()).map(|log| &log.hash).or(log.sha256());
+    let hash = known.and_then(|known| known.log.as_ref()).map(|log| &log.hash).or(told).or(log.sha256());
     let progress = printer.progress();
     if arguments.output.as_deref() == Some(Path::new("-")) {
         if printer.to_terminal() {
@@ -77,19 +80,35 @@ pub(super) struct Fetched {
 }
 
 /// Fetches the log that an address names; none for a path.
-pub(super) fn fetched(source: &Path, progress: &Progress) -> Result<Option<Fetched>, CliError> {
+pub(super) fn fetched(
+    source: &Path,
+    context: &Context,
+    progress: &Progress,
+) -> Result<Option<Fetched>, CliError> {
+    if let Some(address) = source.to_str().filter(|text| S3Address::is_one(text)) {
+        let (log, hash) = bucket::open(&address.parse()?, context)?;
+        return fetch_to_temporary(&log, hash.as_ref(), progress).map(Some);
+    }
     let Some(address) = source.to_str().filter(|text| target::is_address(text)) else { return Ok(None) };
     if !target::is_log_address(address) && target::Target::parse(address).is_ok() {
         return Err(CliError::usage(format!("{address} is a page of a viewer, and a log is needed"))
             .hint("fetch a run of another server with: ct runs pull URL"));
     }
     let log = RemoteLog::open(LogPlace::address(address)?)?;
+    fetch_to_temporary(&log, log.sha256(), progress).map(Some)
+}
+
+fn fetch_to_temporary(
+    log: &Arc<RemoteLog>,
+    hash: Option<&LogHash>,
+    progress: &Progress,
+) -> Result<Fetched, CliError> {
     let parent = std::env::temp_dir();
     let folder = partial::TemporaryFolder::new_in(&parent)
         .map_err(|error| CliError::io("make a temporary folder in", &parent, &error))?;
-    let path = folder.path().join(file_name(&log, None, None));
-    fetch(&log, &path, log.sha256(), Some(progress))?;
-    Ok(Some(Fetched { path, _folder: folder }))
+    let path = folder.path().join(file_name(log, None, None));
+    fetch(log, &path, hash, Some(progress))?;
+    Ok(Fetched { path, _folder: folder })
 }
 
 /// What a file of this log is called.

@@ -7,9 +7,11 @@ use std::io::{BufRead as _, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
+use ct_s3::S3Address;
 use jiff::Timestamp;
 
-use crate::commands::target;
+use super::bucket;
+use crate::commands::{Context, target};
 use crate::error::CliError;
 use crate::output::{self, Printer};
 
@@ -25,14 +27,15 @@ const HEAD_BYTES: u64 = 4096;
 /// One log to make a run of, or a word that led to none.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// A log file, a folder of trajectory files, or the http address of a log.
+    /// A log file, a folder of trajectory files, or the http or s3 address of a log.
     pub(super) path: PathBuf,
     /// Why there is nothing to read.
     pub(super) trouble: Option<CliError>,
 }
 
 /// Finds the logs; each once, in the order given. An empty answer means that the user picked none.
-pub(super) fn find(words: &[PathBuf], printer: &Printer) -> Result<Vec<Source>, CliError> {
+pub(super) fn find(words: &[PathBuf], context: &Context) -> Result<Vec<Source>, CliError> {
+    let printer = &context.printer;
     if words.is_empty() {
         return if printer.can_ask() {
             pick(printer)
@@ -46,10 +49,10 @@ pub(super) fn find(words: &[PathBuf], printer: &Printer) -> Result<Vec<Source>, 
     for word in words {
         if word.as_os_str() == "-" {
             for path in from_stdin()? {
-                found.add_word(&path, printer);
+                found.add_word(&path, context);
             }
         } else {
-            found.add_word(word, printer);
+            found.add_word(word, context);
         }
     }
     Ok(found.sources)
@@ -75,7 +78,18 @@ struct Found {
 }
 
 impl Found {
-    fn add_word(&mut self, word: &Path, printer: &Printer) {
+    fn add_word(&mut self, word: &Path, context: &Context) {
+        let printer = &context.printer;
+        if let Some(text) = word.to_str().filter(|text| S3Address::is_one(text)) {
+            match text.parse().map_err(CliError::from).and_then(|address| bucket::find(&address, context)) {
+                Ok(sources) => {
+                    self.sources
+                        .extend(sources.into_iter().filter(|source| self.seen.insert(source.path.clone())));
+                }
+                Err(error) => self.add_trouble(word, error),
+            }
+            return;
+        }
         if word.to_str().is_some_and(target::is_address) {
             if self.seen.insert(word.to_owned()) {
                 self.sources.push(Source { path: word.to_owned(), trouble: None });

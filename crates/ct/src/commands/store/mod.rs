@@ -1,6 +1,7 @@
 //! `ct store …`.
 
 mod check;
+mod copy;
 mod gc;
 
 use clap::Subcommand;
@@ -14,13 +15,17 @@ const NO_STORE: &str = "there is no store yet; the first run makes it: ct runs m
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   ct store check                                  Verify every log and reference
-  ct store gc --dry-run                           What could go, in bytes";
+  ct store gc --dry-run                           What could go, in bytes
+  ct store backup /backup/ct                      Everything, while it is in use";
 
-/// Check and clean the store. The help of each is that of its arguments.
+/// Check, clean, copy and back up the store. The help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
     Check(check::CheckArgs),
     Gc(gc::GcArgs),
+    Copy(copy::CopyArgs),
+    Backup(copy::BackupArgs),
+    Restore(copy::RestoreArgs),
 }
 
 /// Runs one of them.
@@ -28,5 +33,8 @@ pub(crate) fn run(command: StoreCommand, context: &Context) -> Result<(), CliErr
     match command {
         StoreCommand::Check(arguments) => check::check(&arguments, context),
         StoreCommand::Gc(arguments) => gc::gc(&arguments, context),
+        StoreCommand::Copy(arguments) => copy::copy(&arguments, context),
+        StoreCommand::Backup(arguments) => copy::backup(&arguments, context),
+        StoreCommand::Restore(arguments) => copy::restore(&arguments, context),
     }
 }

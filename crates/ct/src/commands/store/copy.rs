@@ -1,0 +1,155 @@
+//! `ct store copy`, `ct store backup` and `ct store restore`: one thing in three directions.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ct_store::{CopyReport, LogPlace, Store};
+use serde_json::json;
+
+use crate::commands::Context;
+use crate::error::{CliError, Kind};
+use crate::output::{self, Format};
+
+const COPY_EXAMPLES: &str = "\
+Examples:
+  ct store copy /srv/ct /srv/new --logs s3://team-logs/ct     From files to a bucket
+  ct store copy /srv/ct /mnt/ct                               Back, or to another disk
+
+Run it again to go on, or to take what is new: what is there is not copied twice.";
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  ct store backup /backup/ct             Also while a server runs; again for what is new
+  ct --data-dir /backup/ct store check   Read every log of it";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  ct --data-dir /srv/ct store restore /backup/ct
+  ct store restore /backup/ct --logs s3://team-logs/ct-2";
+
+/// Copy a whole store: database and logs, to another data folder; its logs to a bucket, or back.
+///
+/// The store may be in use: what is copied is one moment of it. Every log is hashed on the way.
+#[derive(Debug, Args)]
+#[command(after_help = COPY_EXAMPLES)]
+pub(crate) struct CopyArgs {
+    /// The data folder of the store
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// The data folder of the copy: a new one, or one that was copied to before
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Copy the store into a folder, as a backup, while it is in use.
+///
+/// The folder is a data folder of its own, with database and logs. What is there already is not copied twice. Every log
+/// is hashed on the way, whether it comes from a folder or from a bucket.
+#[derive(Debug, Args)]
+#[command(after_help = BACKUP_EXAMPLES)]
+pub(crate) struct BackupArgs {
+    /// The folder: a new one, or an earlier backup
+    #[arg(value_name = "DIR")]
+    to: PathBuf,
+    /// How to print what was done: table or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    format: Format,
+}
+
+/// Make the store from a backup.
+///
+/// The data folder is a new one, or an older state of the backup. A store that holds anything else is left alone.
+#[derive(Debug, Args)]
+#[command(after_help = RESTORE_EXAMPLES)]
+pub(crate) struct RestoreArgs {
+    /// The folder of the backup
+    #[arg(value_name = "DIR")]
+    from: PathBuf,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, Args)]
+struct How {
+    /// Put the logs of the copy into a bucket: s3://bucket/prefix [default: into its data folder]
+    #[arg(long, value_name = "ADDRESS")]
+    logs: Option<String>,
+    /// How to print what was done: table or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    format: Format,
+}
+
+pub(super) fn copy(arguments: &CopyArgs, context: &Context) -> Result<(), CliError> {
+    let from = open(context, &arguments.from)?;
+    run(context, &from, &arguments.to, arguments.how.logs.as_deref(), arguments.how.format)
+}
+
+pub(super) fn backup(arguments: &BackupArgs, context: &Context) -> Result<(), CliError> {
+    let from = context.existing_store()?;
+    run(context, &from, &arguments.to, None, arguments.format)
+}
+
+pub(super) fn restore(arguments: &RestoreArgs, context: &Context) -> Result<(), CliError> {
+    let from = open(context, &arguments.from)?;
+    let logs = arguments.how.logs.clone().or_else(|| Some(context.config.logs.as_ref()?.0.clone()));
+    run(context, &from, &context.config.data_dir, logs.as_deref(), arguments.how.format)
+}
+
+/// A store by its data folder, with its logs where it remembers them.
+fn open(context: &Context, folder: &Path) -> Result<Store, CliError> {
+    Ok(Store::open_existing_at(folder, context.remembered_place(folder, None)?)?)
+}
+
+fn run(
+    context: &Context,
+    from: &Store,
+    to: &Path,
+    logs: Option<&str>,
+    format: Format,
+) -> Result<(), CliError> {
+    let printer = &context.printer;
+    let place = context.remembered_place(to, logs)?;
+    let in_bucket = matches!(place, LogPlace::Bucket(..));
+    let progress = printer.progress();
+    let shown = std::sync::Mutex::new(0);
+    let copied = from.copy_to(to, place, &|at| {
+        let mut total = shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *total != at.bytes_total {
+            *total = at.bytes_total;
+            progress.bytes("copying logs", at.bytes_total);
+        }
+        progress.set(at.bytes_done);
+    });
+    progress.clear();
+    let report = copied?;
+    match format {
+        Format::Json => {
+            let document = json!({"schema_version": 1, "to": to.to_string_lossy(), "copied": report});
+            printer.data(&output::pretty(&document)?)?;
+        }
+        Format::Table => printer.note(&sentence(&report, to, in_bucket)),
+    }
+    for failure in &report.failures {
+        printer.warning(&format!("{}: {}", failure.log, failure.reason));
+    }
+    if report.failures.is_empty() {
+        return Ok(());
+    }
+    let failed = output::plural(report.failures.len() as u64, "log", "logs");
+    Err(CliError::new(Kind::Partial, format!("{failed} could not be copied; all the rest is there"))
+        .hint("see what the store lacks with: ct store check"))
+}
+
+fn sentence(report: &CopyReport, to: &Path, in_bucket: bool) -> String {
+    format!(
+        "{}: {}, {} ({}) copied{}, {} there already",
+        to.display(),
+        output::plural(report.runs, "run", "runs"),
+        output::plural(report.copied, "log", "logs"),
+        output::bytes(report.copied_bytes),
+        if in_bucket { " to the bucket" } else { "" },
+        report.there_already,
+    )
+}

@@ -1,0 +1,304 @@
+//! Logs in a bucket of a real service: the program, and its server and clients.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use ct_test::{Proxy, S3Service, Seen};
+use serde_json::Value;
+
+use crate::logs::{big_log, files, sound_runs};
+use crate::server::{Served, user_with_token};
+use crate::support::Home;
+
+/// A home whose store has its logs in a place of its own, with a connection to it that counts.
+struct Bucket {
+    proxy: Proxy,
+    place: String,
+    service: &'static S3Service,
+}
+
+impl Bucket {
+    fn new() -> Option<Self> {
+        let service = S3Service::get()?;
+        Some(Self {
+            proxy: Proxy::start(service.endpoint()),
+            place: service.new_place().to_string(),
+            service,
+        })
+    }
+
+    fn home(&self) -> Home {
+        Home::new().with_variables(self.service.variables(Some(self.proxy.address())))
+    }
+
+    /// A home that has told once where its logs are.
+    fn store_home(&self) -> Home {
+        let home = self.home();
+        home.file("empty/.keep", "");
+        let mut first = home.command(&["serve", "--logs", &self.place, "--bind", "127.0.0.1:0"]);
+        let mut process = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while !home.path("../share/control-tower/logs.place").exists() {
+            assert!(Instant::now() < until, "the server did not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        self.proxy.take();
+        home
+    }
+
+    fn objects(&self) -> Vec<String> {
+        let place: ct_s3::S3Address = self.place.parse().unwrap();
+        let folder = place.folder();
+        let keys = self.service.logs().list(&folder).map(|listed| listed.unwrap().key);
+        keys.map(|key| key[folder.len()..].to_owned()).filter(|name| name != "ct-store").collect()
+    }
+}
+
+/// A server over a bucket, and a client of it without any keys.
+struct Server {
+    bucket: Bucket,
+    served: Served,
+    home: Home,
+    client: Home,
+    token: String,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Option<Self> {
+        let bucket = Bucket::new()?;
+        let home = bucket.store_home();
+        let token = user_with_token(&home, "ana", "admin");
+        let served = Served::start(&home, &[&["--private"], arguments].concat());
+        let client = Home::new();
+        let client = client.with_variables(vec![
+            ("CONTROL_TOWER_API_BASE_URL", served.url.clone()),
+            ("CONTROL_TOWER_API_TOKEN", token.clone()),
+        ]);
+        bucket.proxy.take();
+        Some(Self { bucket, served, home, client, token })
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        self.bucket.proxy.take()
+    }
+}
+
+fn gets(seen: &[Seen]) -> Vec<&Seen> {
+    seen.iter().filter(|seen| seen.method == "GET").collect()
+}
+
+#[test]
+fn commands_do_the_same_over_a_bucket() {
+    let Some(bucket) = Bucket::new() else { return };
+    let (there, here) = (bucket.store_home(), Home::new());
+    let attack = "6dc57307392ef13ff7295bf3fee9d3d3";
+    let script: &[&[&str]] = &[
+        &["runs", "make", "ct-11.eval", "ct-12.eval"],
+        &["runs", "make", "ct-11.eval", "--tag", "again"],
+        &["runs", "show", "92203bdd"],
+        &["runs", "download-trajs", attack, "-o", "all"],
+        &["runs", "download-eval", attack],
+        &["runs", "sample", attack, "2", "_", "--seed", "7", "--save-dir", "parts"],
+        &["store", "check"],
+        &["runs", "delete", attack],
+        &["store", "gc", "--purge-deleted", "0d"],
+        &["store", "check"],
+    ];
+    for home in [&there, &here] {
+        home.log("control-tower/ct-11.eval", "ct-11.eval");
+        home.log("control-tower/ct-12.eval", "ct-12.eval");
+    }
+    for arguments in script {
+        assert_eq!(tidy(&there.ct(arguments)), tidy(&here.ct(arguments)), "{arguments:?}");
+    }
+    assert!(files(&there.path(".")) == files(&here.path(".")));
+    assert_eq!(bucket.objects().len(), 1);
+}
+
+/// Less where logs lie.
+fn tidy(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.contains("/logs/"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn one_sample_is_one_range_and_an_export_two_for_each() {
+    let Some(server) = Server::start(&[]) else { return };
+    big_log(&server.client.path("a.eval"), 5, 12, 300_000);
+    server.client.stdout(&["runs", "make", "a.eval"]);
+    let run = server.client.run_id("");
+    let documents =
+        server.served.get(&server.token, &format!("/api/trajectories?documents=true&run_id={run}"));
+    let documents = documents.ok()["items"].as_array().unwrap().clone();
+    server.seen();
+    for document in &documents {
+        let id = document["trajectory_id"].as_str().unwrap();
+        let range = &document["eval_sample_range"];
+        let path = format!("/api/trajectories/{id}");
+        assert_eq!(server.served.get(&server.token, &path).status, 200);
+        let seen = server.seen();
+        let [one] = &seen[..] else { panic!("{seen:?}") };
+        let start = range["compressedStart"].as_u64().unwrap();
+        let size = range["compressedSize"].as_u64().unwrap();
+        assert_eq!((one.method.as_str(), one.bytes_down), ("GET", size), "{one:?}");
+        assert_eq!(one.range, Some(format!("bytes={start}-{}", start + size - 1)));
+    }
+    let zip = server.served.get(&server.token, &format!("/api/trajectories/zip?run_id={run}"));
+    assert_eq!(zip.status, 200);
+    let seen = server.seen();
+    let bytes: u64 = seen.iter().map(|seen| seen.bytes_down).sum();
+    let sizes = documents.iter().map(|document| document["eval_sample_range"]["compressedSize"].as_u64());
+    // Each is read once to check it, and once to copy it.
+    assert_eq!((seen.len(), bytes), (2 * documents.len(), 2 * sizes.map(Option::unwrap).sum::<u64>()));
+}
+
+#[test]
+fn clients_need_no_keys_and_tell_the_bucket_no_token() {
+    let Some(server) = Server::start(&[]) else { return };
+    big_log(&server.client.path("a.eval"), 6, 30, 700_000);
+    let size = server.client.path("a.eval").metadata().unwrap().len();
+    server.client.stdout(&["runs", "make", "a.eval"]);
+    let seen = server.seen();
+    let direct = |seen: &&Seen| seen.path.contains("X-Amz-Signature");
+    let puts: Vec<&Seen> = seen.iter().filter(|seen| seen.method == "PUT").filter(direct).collect();
+    assert_eq!(puts.iter().map(|seen| seen.bytes_up).sum::<u64>(), size, "{seen:#?}");
+    assert!(puts.iter().all(|seen| !seen.authorized));
+    // The server reads it once to hash it, and sends nothing of it.
+    let own: Vec<&Seen> = seen.iter().filter(|seen| !direct(seen)).collect();
+    assert!(own.iter().map(|seen| seen.bytes_up).sum::<u64>() < 100_000);
+    let run = server.client.run_id("");
+    server.client.stdout(&["runs", "download-eval", &run, "-o", "b.eval"]);
+    let seen = server.seen();
+    assert!(!gets(&seen).is_empty() && gets(&seen).iter().all(|seen| direct(seen) && !seen.authorized));
+    let read = |name: &str| std::fs::read(server.client.path(name)).unwrap();
+    assert!(read("a.eval") == read("b.eval"));
+    assert_eq!(server.bucket.objects().len(), 1);
+    server.client.stdout(&["runs", "download-trajs", &run, "-o", "out"]);
+    assert_eq!(sound_runs(&server.home).len(), 1);
+}
+
+#[test]
+fn a_server_can_stand_between_clients_and_the_bucket() {
+    let Some(server) = Server::start(&["--proxy-logs"]) else { return };
+    let log = server.client.log("control-tower/ct-11.eval", "ct-11.eval");
+    server.client.stdout(&["runs", "make", "ct-11.eval"]);
+    let run = server.client.run_id("");
+    server.client.stdout(&["runs", "download-eval", &run, "-o", "b.eval"]);
+    assert!(std::fs::read(log).unwrap() == std::fs::read(server.client.path("b.eval")).unwrap());
+    let seen = server.seen();
+    assert!(seen.iter().all(|seen| seen.authorized && !seen.path.contains("X-Amz-Signature")), "{seen:#?}");
+}
+
+#[test]
+fn a_server_killed_in_the_middle_of_an_upload_loses_nothing() {
+    let Some(mut server) = Server::start(&[]) else { return };
+    big_log(&server.client.path("a.eval"), 7, 60, 700_000);
+    let size = server.client.path("a.eval").metadata().unwrap().len();
+    let make = ["runs", "make", "a.eval"];
+    // Parts get through one after the other.
+    server.bucket.proxy.fail(|seen, _| {
+        if seen.method == "PUT" {
+            ct_test::Fault::Slow(Duration::from_millis(150))
+        } else {
+            ct_test::Fault::None
+        }
+    });
+    let mut process =
+        server.client.command(&make).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut seen = Vec::new();
+    while seen.iter().filter(|seen: &&Seen| seen.method == "PUT" && seen.bytes_up > 1 << 20).count() < 3 {
+        assert!(Instant::now() < until, "{seen:?}");
+        std::thread::sleep(Duration::from_millis(10));
+        seen.extend(server.seen());
+    }
+    server.served.signal("KILL");
+    server.served.wait();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    server.bucket.proxy.heal();
+    seen.extend(server.seen());
+    assert_eq!(sound_runs(&server.home), []);
+    let address = server.served.url.strip_prefix("http://").unwrap().to_owned();
+    server.served = Served::start(&server.home, &["--private", "--bind", &address]);
+    server.seen();
+    server.client.stdout(&make);
+    let again: u64 = server.seen().iter().filter(|seen| seen.method == "PUT").map(|seen| seen.bytes_up).sum();
+    assert!(again < size, "{again} of {size} bytes were sent again: the parts that were there were not used");
+    assert_eq!(sound_runs(&server.home).len(), 1);
+    assert_eq!(server.bucket.objects().len(), 1, "{:?}", server.bucket.objects());
+}
+
+#[test]
+fn logs_of_any_bucket_are_read_by_who_has_keys() {
+    let Some(bucket) = Bucket::new() else { return };
+    let home = bucket.home();
+    let logs = bucket.service.logs();
+    let place: ct_s3::S3Address = bucket.place.parse().unwrap();
+    let put = |name: &str, bytes: Vec<u8>| {
+        logs.add(&format!("{}{name}", place.folder()), bytes.into()).unwrap();
+    };
+    let (first, second) =
+        (home.log("control-tower/ct-11.eval", "x"), home.log("control-tower/ct-12.eval", "y"));
+    put("team/first.eval", std::fs::read(&first).unwrap());
+    put("team/deep er/second.eval", std::fs::read(&second).unwrap());
+    put("team/settings.json", b"{\"mine\": 1}".to_vec());
+    put("team/notes.txt", b"mine".to_vec());
+    put("team/torn.eval", b"PK\x03\x04 and no more".to_vec());
+    let address = format!("{}/team/first.eval", bucket.place);
+    home.stdout(&["runs", "download-eval", &address]);
+    assert!(std::fs::read(home.path("first.eval")).unwrap() == std::fs::read(&first).unwrap());
+    let said = home.ct(&["runs", "make", &format!("{}/team/", bucket.place), "--format", "ndjson"]);
+    assert!(said.starts_with("exit code: 3"), "{said}");
+    let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let states: Vec<_> = lines.iter().filter_map(|line| line["status"].as_str()).collect();
+    assert_eq!(states, ["created", "created", "failed"], "{said}");
+    let missing = home.ct(&["runs", "download-eval", &format!("{}/none.eval", bucket.place)]);
+    assert!(missing.starts_with("exit code: 4") && missing.contains("none.eval"), "{missing}");
+    let nobody = Home::new().ct(&["runs", "make", &address]);
+    assert!(nobody.contains("AWS_ACCESS_KEY_ID"), "{nobody}");
+}
+
+#[test]
+fn a_store_is_copied_backed_up_and_restored() {
+    let Some(bucket) = Bucket::new() else { return };
+    let home = bucket.home();
+    home.log("control-tower/ct-11.eval", "ct-11.eval");
+    home.stdout(&["runs", "make", "ct-11.eval"]);
+    let data = home.path("../share/control-tower").display().to_string();
+    home.stdout(&["store", "copy", &data, "moved", "--logs", &bucket.place]);
+    let list = home.stdout(&["runs", "list", "--format", "ndjson"]);
+    assert_eq!(home.stdout(&["--data-dir", "moved", "runs", "list", "--format", "ndjson"]), list);
+    assert_eq!(bucket.objects().len(), 1);
+    home.stdout(&["--data-dir", "moved", "store", "backup", "backup"]);
+    home.log("control-tower/ct-12.eval", "ct-12.eval");
+    home.stdout(&["--data-dir", "moved", "runs", "make", "ct-12.eval"]);
+    let report = home.json(&["--data-dir", "moved", "store", "backup", "backup", "--format", "json"]);
+    assert_eq!((&report["copied"]["copied"], &report["copied"]["there_already"]), (&1.into(), &1.into()));
+    home.stdout(&["--data-dir", "restored", "store", "restore", "backup"]);
+    let both = home.stdout(&["--data-dir", "moved", "runs", "list", "--format", "ndjson"]);
+    assert_eq!(home.stdout(&["--data-dir", "restored", "runs", "list", "--format", "ndjson"]), both);
+    let said = home.ct(&["--data-dir", "restored", "store", "check"]);
+    assert!(said.contains("sound"), "{said}");
+    // What holds something else is left alone.
+    home.stdout(&["--data-dir", "restored", "runs", "delete", &home.run_id("")]);
+    let said = home.ct(&["--data-dir", "restored", "store", "restore", "backup"]);
+    assert!(said.starts_with("exit code: 5"), "{said}");
+}
+
+#[test]
+fn a_bucket_that_is_away_is_an_error_that_passes() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.client.log("control-tower/ct-11.eval", "ct-11.eval");
+    server.client.stdout(&["runs", "make", "ct-11.eval"]);
+    let run = server.client.run_id("");
+    let id = server.client.trajectory_ids(&run).remove(0);
+    server.bucket.proxy.fail(|_, _| ct_test::Fault::Refused(507, "Full"));
+    let answer = server.served.get(&server.token, &format!("/api/trajectories/{id}"));
+    assert_eq!(answer.status, 507, "{answer:?}");
+    assert!(!answer.body.contains(server.bucket.proxy.address()), "{answer:?}");
+    server.bucket.proxy.heal();
+    assert_eq!(server.served.get(&server.token, &format!("/api/trajectories/{id}")).status, 200);
+}
