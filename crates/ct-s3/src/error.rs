@@ -67,7 +67,7 @@ impl S3Error {
         matches!(self, Self::Unreachable { .. } | Self::Busy { .. })
     }
 
-    /// As an error of a reader; [`S3Error::of_io`] takes it out again.
+    /// As an error of a reader; [`S3Error::within`] finds it again.
     pub fn into_io(self) -> io::Error {
         let kind = match &self {
             Self::NotFound { .. } | Self::NoBucket { .. } => io::ErrorKind::NotFound,
@@ -79,8 +79,20 @@ impl S3Error {
         io::Error::new(kind, self)
     }
 
-    /// The error that a reader wrapped.
-    pub fn of_io(error: &io::Error) -> Option<&Self> {
-        error.get_ref()?.downcast_ref()
+    /// The error that a reader wrapped, and others around it.
+    pub fn within<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            // An error of a reader passes over what it wraps when it is asked for its source.
+            let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            next = match wrapped {
+                Some(wrapped) => Some(wrapped),
+                None => error.source(),
+            };
+        }
+        None
     }
 }

@@ -146,8 +146,8 @@ impl From<StoreError> for ApiError {
 }
 
 /// What the bucket with the logs said, when that is why something could not be read.
-pub(crate) fn bucket_error(error: &std::io::Error) -> Option<ApiError> {
-    S3Error::of_io(error).map(of_bucket)
+pub(crate) fn bucket_error(error: &(dyn std::error::Error + 'static)) -> Option<ApiError> {
+    S3Error::within(error).map(of_bucket)
 }
 
 /// Where the logs are, and who asks there, is nothing to tell: the log of the server says it.

@@ -62,9 +62,7 @@ pub(crate) fn open_log(app: &App, log: &LogRef) -> Result<StoredLog, ApiError> {
 
 /// A sample that cannot be read.
 pub(crate) fn unreadable(id: &TrajectoryId, error: &LogError) -> ApiError {
-    if let LogError::Io(source) = error
-        && let Some(away) = crate::error::bucket_error(source)
-    {
+    if let Some(away) = crate::error::bucket_error(error) {
         return away;
     }
     tracing::error!(trajectory = %id, error = %crate::error::causes(error), "a stored sample cannot be read");
