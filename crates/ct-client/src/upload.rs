@@ -3,6 +3,8 @@
 //! To a `ct` a log goes in parts, several at a time, each with its CRC-32; what arrived is there for the next attempt,
 //! also for one by another process. Memory: [`WORKERS`] parts. To other servers it goes by the contract's single PUT.
 
+mod direct;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, Read};
@@ -22,6 +24,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
+use self::direct::Direct;
 use crate::download::{has_md5_tag, hex, md5_tag};
 use crate::http::{ANSWER_TIMEOUT, Call, Patience, accepts_json, header};
 use crate::pages::with_query;
@@ -99,6 +102,9 @@ struct Upload {
     parts: Vec<Part>,
     #[serde(default)]
     part_bytes_max: Option<u64>,
+    /// Parts go to a bucket.
+    #[serde(default)]
+    direct: Option<Direct>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -210,12 +216,21 @@ impl Client {
             e_tag: Option<String>,
         }
         let id = upload.upload_id.clone();
-        let sizes = PartSizes::new(upload.part_bytes_max);
+        let sizes = match &upload.direct {
+            Some(direct) => PartSizes::fixed(direct.part_bytes),
+            None => PartSizes::new(upload.part_bytes_max),
+        };
         for _ in 0..ROUNDS_MAX {
-            let missing = missing(source, log, &upload.parts)?;
+            let missing = match &upload.direct {
+                Some(direct) => direct.missing(log.size_bytes, |start, size| {
+                    read_part(source, log, start, size).map(Bytes::from)
+                })?,
+                None => missing(source, log, &upload.parts)?,
+            };
             let arrived = AtomicU64::new(log.size_bytes - missing.iter().map(|(_, size)| size).sum::<u64>());
             progress(arrived.load(Ordering::Relaxed));
-            let sender = Sender { client: self, log, source, id: &id, sizes: &sizes };
+            let direct = upload.direct.as_ref();
+            let sender = Sender { client: self, log, source, id: &id, sizes: &sizes, direct };
             sender.send(missing, &|size| progress(arrived.fetch_add(size, Ordering::Relaxed) + size))?;
             let call = Call::new(Method::POST, self.url(&["uploads", &id, "complete"]))
                 .repeatable()
@@ -424,6 +439,11 @@ impl PartSizes {
         }
     }
 
+    /// As a bucket wants them.
+    fn fixed(size_bytes: u64) -> Self {
+        Self { size_bytes: AtomicU64::new(size_bytes.max(1)) }
+    }
+
     fn now(&self) -> u64 {
         self.size_bytes.load(Ordering::Relaxed)
     }
@@ -445,6 +465,7 @@ struct Sender<'a> {
     source: &'a FileSource,
     id: &'a str,
     sizes: &'a PartSizes,
+    direct: Option<&'a Direct>,
 }
 
 impl Sender<'_> {
@@ -487,6 +508,10 @@ impl Sender<'_> {
     /// False: the part is too large for something on the way, and parts are smaller from now on.
     fn part(&self, start: u64, size: u64) -> Result<bool> {
         let bytes = read_part(self.source, self.log, start, size)?;
+        if let Some(direct) = self.direct {
+            let timeout = ANSWER_TIMEOUT + Duration::from_secs(size / SLOWEST);
+            return self.client.put_direct(self.id, direct, start, &bytes.into(), timeout).map(|()| true);
+        }
         let crc32 = crc32fast::hash(&bytes);
         let url = self.client.url(&["uploads", self.id, "parts", &start.to_string()]);
         let call = Call::new(Method::PUT, url)

@@ -51,7 +51,8 @@ type Plan = Box<dyn Fn(&Seen, usize) -> Fault + Send + Sync>;
 
 struct Shared {
     target: String,
-    seen: Mutex<Vec<Seen>>,
+    /// All, and how many of them were taken.
+    seen: Mutex<(Vec<Seen>, usize)>,
     plan: Mutex<Plan>,
     ended: AtomicBool,
 }
@@ -100,7 +101,8 @@ impl Proxy {
         &self.address
     }
 
-    /// Decides from now on what becomes of requests, by what they are and by how many came before.
+    /// Decides from now on what becomes of requests, by what they are and by how many came since
+    /// the last [`Proxy::take`].
     pub fn fail(&self, plan: impl Fn(&Seen, usize) -> Fault + Send + Sync + 'static) {
         *lock(&self.shared.plan) = Box::new(plan);
     }
@@ -110,9 +112,17 @@ impl Proxy {
         self.fail(|_, _| Fault::None);
     }
 
-    /// What came by since it was asked last.
+    /// What came by since it was taken last.
     pub fn take(&self) -> Vec<Seen> {
-        std::mem::take(&mut *lock(&self.shared.seen))
+        let seen = &mut *lock(&self.shared.seen);
+        let from = std::mem::replace(&mut seen.1, seen.0.len());
+        seen.0[from..].to_vec()
+    }
+
+    /// As [`Proxy::take`], and it can be taken again.
+    pub fn seen(&self) -> Vec<Seen> {
+        let seen = lock(&self.shared.seen);
+        seen.0[seen.1..].to_vec()
     }
 }
 
@@ -143,18 +153,18 @@ fn serve(client: &TcpStream, shared: &Shared) -> io::Result<()> {
         bytes_down: 0,
     };
     let length: u64 = value("content-length").and_then(|text| text.parse().ok()).unwrap_or_default();
-    let number = {
+    let (number, since) = {
         let mut all = lock(&shared.seen);
-        all.push(seen.clone());
-        all.len() - 1
+        all.0.push(seen.clone());
+        (all.0.len() - 1, all.0.len() - 1 - all.1)
     };
     let note = |up: u64, down: u64| {
-        if let Some(seen) = lock(&shared.seen).get_mut(number) {
+        if let Some(seen) = lock(&shared.seen).0.get_mut(number) {
             seen.bytes_up += up;
             seen.bytes_down += down;
         }
     };
-    let fault = (lock(&shared.plan))(&seen, number);
+    let fault = (lock(&shared.plan))(&seen, since);
     match fault {
         Fault::Away => return Ok(()),
         Fault::Refused(status, code) => {

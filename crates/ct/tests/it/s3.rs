@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ct_test::{Proxy, S3Service, Seen};
 use serde_json::Value;
 
-use crate::logs::{big_log, files_below};
+use crate::logs::{big_log, files_below, sound_runs};
 use crate::server::{Served, user_with_token};
 use crate::support::Home;
 
@@ -59,7 +59,7 @@ impl Bucket {
 struct Server {
     bucket: Bucket,
     served: Served,
-    _home: Home,
+    home: Home,
     client: Home,
     token: String,
 }
@@ -71,17 +71,22 @@ impl Server {
         let token = user_with_token(&home, "ana", "admin");
         let served = Served::start(&home, &[&["--private"], arguments].concat());
         let client = Home::new();
-        let client = client.with_variables(vec![
-            ("CONTROL_TOWER_API_BASE_URL", served.url.clone()),
-            ("CONTROL_TOWER_API_TOKEN", token.clone()),
-        ]);
+        let client = client.with_variables(client_variables(&served, &token));
         bucket.proxy.take();
-        Some(Self { bucket, served, _home: home, client, token })
+        Some(Self { bucket, served, home, client, token })
     }
 
     fn seen(&self) -> Vec<Seen> {
         self.bucket.proxy.take()
     }
+}
+
+fn client_variables(served: &Served, token: &str) -> Vec<(&'static str, String)> {
+    vec![("CONTROL_TOWER_API_BASE_URL", served.url.clone()), ("CONTROL_TOWER_API_TOKEN", token.to_owned())]
+}
+
+fn gets(seen: &[Seen]) -> Vec<&Seen> {
+    seen.iter().filter(|seen| seen.method == "GET").collect()
 }
 
 #[test]
@@ -151,6 +156,70 @@ fn one_sample_is_one_range_and_an_export_is_one_for_each() {
     let bytes: u64 = seen.iter().map(|seen| seen.bytes_down).sum();
     let sizes = documents.iter().map(|document| document["eval_sample_range"]["compressedSize"].as_u64());
     assert_eq!((seen.len(), bytes), (documents.len(), sizes.map(Option::unwrap).sum::<u64>()));
+}
+
+#[test]
+fn clients_need_no_keys_and_tell_the_bucket_no_token() {
+    let Some(server) = Server::start(&[]) else { return };
+    big_log(&server.client.path("a.eval"), 6, 30, 700_000);
+    let size = server.client.path("a.eval").metadata().unwrap().len();
+    server.client.stdout(&["runs", "make", "a.eval"]);
+    let seen = server.seen();
+    let direct = |seen: &&Seen| seen.path.contains("X-Amz-Signature");
+    let puts: Vec<&Seen> = seen.iter().filter(|seen| seen.method == "PUT").filter(direct).collect();
+    assert_eq!(puts.iter().map(|seen| seen.bytes_up).sum::<u64>(), size, "{seen:#?}");
+    assert!(puts.iter().all(|seen| !seen.authorized));
+    // The server reads it once to hash it, and sends nothing of it.
+    let own: Vec<&Seen> = seen.iter().filter(|seen| !direct(seen)).collect();
+    assert!(own.iter().map(|seen| seen.bytes_up).sum::<u64>() < 100_000);
+    let run = server.client.run_id("");
+    server.client.stdout(&["runs", "download-eval", &run, "-o", "b.eval"]);
+    let seen = server.seen();
+    assert!(!gets(&seen).is_empty() && gets(&seen).iter().all(|seen| direct(seen) && !seen.authorized));
+    let read = |name: &str| std::fs::read(server.client.path(name)).unwrap();
+    assert!(read("a.eval") == read("b.eval"));
+    assert_eq!(server.bucket.objects().len(), 1);
+    server.client.stdout(&["runs", "download-trajs", &run, "-o", "out"]);
+    assert_eq!(sound_runs(&server.home).len(), 1);
+}
+
+#[test]
+fn a_server_killed_in_the_middle_of_an_upload_loses_nothing() {
+    let Some(mut server) = Server::start(&[]) else { return };
+    big_log(&server.client.path("a.eval"), 7, 60, 700_000);
+    let size = server.client.path("a.eval").metadata().unwrap().len();
+    let make = ["runs", "make", "a.eval"];
+    // Parts get through one after the other.
+    server.bucket.proxy.fail(|seen, _| {
+        if seen.method == "PUT" {
+            ct_test::Fault::Slow(Duration::from_millis(150))
+        } else {
+            ct_test::Fault::None
+        }
+    });
+    let mut process =
+        server.client.command(&make).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let arrived = |seen: &Seen| seen.method == "PUT" && seen.bytes_up > 1 << 20;
+    while server.bucket.proxy.seen().iter().filter(|seen| arrived(seen)).count() < 2 {
+        assert!(Instant::now() < until, "{:?}", server.seen());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    server.served.signal("KILL");
+    server.served.wait();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    server.bucket.proxy.heal();
+    assert_eq!(sound_runs(&server.home), []);
+    server.served = Served::start(&server.home, &["--private"]);
+    server.client = std::mem::replace(&mut server.client, Home::new())
+        .with_variables(client_variables(&server.served, &server.token));
+    server.seen();
+    server.client.stdout(&make);
+    let again: u64 = server.seen().iter().filter(|seen| seen.method == "PUT").map(|seen| seen.bytes_up).sum();
+    assert!(again < size, "{again} of {size} bytes were sent again: the parts that were there were not used");
+    assert_eq!(sound_runs(&server.home).len(), 1);
+    assert_eq!(server.bucket.objects().len(), 1, "{:?}", server.bucket.objects());
 }
 
 #[test]
