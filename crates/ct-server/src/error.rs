@@ -132,6 +132,7 @@ impl From<StoreError> for ApiError {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).retry_after(2)
             }
             StoreError::Bucket(bucket) => of_bucket(bucket),
+            StoreError::NoRoom { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
             StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 tracing::error!(cause = %error, "the disk is full");
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "the server's disk is full")

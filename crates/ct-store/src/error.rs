@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use ct_model::{
-    DatasetKind, DatasetLock, DatasetName, LogHash, ObjectKey, RunEditError, RunId, TrajectoryId,
+    DatasetKind, DatasetLock, DatasetName, LogHash, LogRef, ObjectKey, RunEditError, RunId, TrajectoryId,
 };
 use ct_s3::S3Error;
 
@@ -114,6 +114,14 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// The disk has no room for what is to come.
+    #[error("the disk has {free_bytes} bytes free, and {needed_bytes} are needed")]
+    NoRoom {
+        /// With what is to be left free.
+        needed_bytes: u64,
+        /// What there is.
+        free_bytes: u64,
+    },
     /// The source of a log could not be read.
     #[error("could not read the log")]
     Source {
@@ -199,10 +207,12 @@ pub enum Conflict {
         run: RunId,
     },
     /// A log of this name is there already.
-    #[error("there is already a log {key}")]
+    #[error("there is already a log {key}{}", taken_by(there.as_ref()))]
     ObjectTaken {
         /// Its name.
         key: ObjectKey,
+        /// What is there, as far as it is known.
+        there: Option<TakenBy>,
     },
     /// The log of the run is the log of another run already.
     #[error("run {run} is there already as run {held_by}{}, from the same log", if *deleted { ", which is deleted" } else { "" })]
@@ -302,6 +312,30 @@ pub enum Conflict {
     },
 }
 
+/// What is under a name that is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenBy {
+    /// The log.
+    pub log: LogRef,
+    /// It belongs to the run of this name.
+    pub of_run: bool,
+    /// Who uploaded it.
+    pub by: Option<String>,
+}
+
+fn taken_by(there: Option<&TakenBy>) -> String {
+    let Some(TakenBy { log, of_run, by }) = there else { return String::new() };
+    let what = format!(", of {} bytes with SHA-256 {}", log.size_bytes, log.hash);
+    if *of_run {
+        return format!("{what}, the one of the run; another log needs another name");
+    }
+    let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    format!(
+        "{what}, uploaded{by} and of no run yet: another log needs another name, or waits until this one is \
+         collected, a day after it came"
+    )
+}
+
 impl From<RunEditError> for StoreError {
     fn from(error: RunEditError) -> Self {
         Self::invalid(error.to_string())
@@ -338,6 +372,7 @@ impl StoreError {
     pub fn is_disk_full(&self) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
         match self {
+            Self::NoRoom { .. } => true,
             Self::Io { source, .. } => full.contains(&source.kind()),
             Self::Bucket(error) => matches!(error, S3Error::Full { .. }),
             _ => false,

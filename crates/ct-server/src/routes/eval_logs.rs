@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use ct_model::ObjectKey;
+use ct_model::{LogHash, ObjectKey};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -56,6 +56,9 @@ struct Head {
     /// Its version, where it lies in a bucket that keeps versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     version_id: Option<String>,
+    /// SHA-256 of its bytes, in hex. Beyond the contract.
+    #[schema(value_type = String)]
+    sha256: LogHash,
 }
 
 pub(super) fn key(filename: &str) -> Result<ObjectKey, ApiError> {
@@ -66,7 +69,8 @@ pub(super) fn key(filename: &str) -> Result<ObjectKey, ApiError> {
 #[utoipa::path(post, path = "/api/eval-logs/upload", tag = "uploads", request_body = NewLog, responses(
     (status = 200, body = Plan), (status = 400, description = "not a name of a log"),
     (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
-    (status = 409, description = "there is a log of this name already")))]
+    (status = 409, description = "there is a log of this name already; the sentence says which"),
+    (status = 507, description = "the disk has no room for it; the sentence says how much it has")))]
 async fn plan(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -84,6 +88,9 @@ async fn plan(
             limits::BUCKET_PUT_BYTES_MAX.. => None,
             size_bytes => app.store.presign_object(&key, size_bytes, limits::SIGNED_FOR)?,
         };
+        if direct.is_none() {
+            app.store.check_room(log.size_bytes)?;
+        }
         let url = direct.map_or(own, |signed| signed.url.into());
         Ok(Json(Plan { url, bucket: app.config.bucket.clone() }))
     })
@@ -104,9 +111,13 @@ async fn head(
     app.blocking(move |app| {
         let object = app.store.arrived_object(&key, &caller.actor())?;
         let object = object.ok_or_else(|| ApiError::not_found(format!("log {key} was not found")))?;
-        let bucket = app.config.bucket.clone();
-        let version_id = object.tag.version_id.clone();
-        Ok(Json(Head { bucket, size_bytes: object.log.size_bytes, e_tag: object.e_tag(), version_id }))
+        Ok(Json(Head {
+            bucket: app.config.bucket.clone(),
+            size_bytes: object.log.size_bytes,
+            e_tag: object.e_tag(),
+            version_id: object.tag.version_id.clone(),
+            sha256: object.log.hash,
+        }))
     })
     .await
 }

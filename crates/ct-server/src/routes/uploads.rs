@@ -109,7 +109,8 @@ fn state(app: &App, upload: Upload, actor: &Actor) -> Result<UploadState, ApiErr
 #[utoipa::path(post, path = "/api/uploads", tag = "uploads", request_body = NewLog, responses(
     (status = 200, body = UploadState), (status = 400, description = "not a name of a log, or no length"),
     (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
-    (status = 409, description = "there is a log of this name already")))]
+    (status = 409, description = "there is a log of this name already; the sentence says which"),
+    (status = 507, description = "the disk has no room for it; the sentence says how much it has")))]
 async fn begin(
     State(app): State<App>,
     Writer(caller): Writer,

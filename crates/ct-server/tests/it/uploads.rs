@@ -15,6 +15,38 @@ use sha2::{Digest as _, Sha256};
 
 use crate::wire::{self, Answer, Server, head, json_as, send};
 
+#[test]
+fn what_the_disk_has_no_room_for_is_refused_before_it_comes() {
+    let server = Server::start();
+    let client = Client::of(&server);
+    let huge = 1_000_000_000_000_000_000_usize;
+    let plan = json!({"filename": "a.eval", "size_bytes": huge});
+    let plan = json_as(server.address, &server.token, "POST", "/api/eval-logs/upload", Some(&plan));
+    for answer in [client.begin("a.eval", huge), plan] {
+        assert_eq!(answer.status, 507, "{answer:?}");
+        // What is needed and what there is.
+        let numbers = answer.error();
+        let numbers: Vec<u64> = numbers.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert!(numbers.len() == 2 && numbers[0] < numbers[1] && numbers[1] > huge as u64, "{numbers:?}");
+    }
+    // Nothing of it stays, and what fits is taken.
+    assert_eq!(client.begun("a.eval", 1000)["parts"], json!([]));
+}
+
+#[test]
+fn a_name_that_is_taken_says_by_what_and_what_to_do() {
+    let server = Server::start();
+    server.upload("a.eval", b"of someone else");
+    let answer = Client::of(&server).begin("a.eval", 7);
+    assert_eq!(answer.status, 409);
+    let (said, hash) = (answer.error(), sha256(b"of someone else"));
+    for part in ["15 bytes", &hash, "by ann", "another name", "collected"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let head = server.json("GET", "/api/eval-logs/head?filename=a.eval", None).json();
+    assert_eq!(head["sha256"], hash);
+}
+
 fn sha256(bytes: &[u8]) -> String {
     LogHash::from_bytes(Sha256::digest(bytes).into()).to_string()
 }

@@ -12,6 +12,7 @@ mod log_index;
 mod objects;
 mod ranges;
 mod register;
+mod room;
 mod uploads;
 
 use std::fs::{File, TryLockError};

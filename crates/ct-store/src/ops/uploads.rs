@@ -82,7 +82,9 @@ impl Store {
         }
         let id = super::accounts::random(16)?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let id = self.meta().begin_upload(&id, key, size_bytes, actor, self.now())?;
-        self.upload(&id, actor)
+        let upload = self.upload(&id, actor)?;
+        self.check_room_for(&upload, actor)?;
+        Ok(upload)
     }
 
     /// What is there of an upload. Uploads of others are not found.
@@ -264,7 +266,7 @@ impl Store {
     fn completed(&self, row: &UploadRow, hash: &LogHash) -> Result<StoredObject> {
         match self.meta().object(&row.key)? {
             Some(object) if object.log.hash == *hash => Ok(object),
-            _ => Err(Conflict::ObjectTaken { key: row.key.clone() }.into()),
+            _ => Err(Conflict::ObjectTaken { key: row.key.clone(), there: None }.into()),
         }
     }
 

@@ -113,8 +113,10 @@ pub(crate) fn save_dir(
         )
     });
     let target = target.into_inner().ok_or_else(|| CliError::internal("nobody hashed the log"))??;
-    worked?;
     let Target { hash, run_id, writer, .. } = target;
+    if let Err(error) = worked {
+        return writer.stopped(error);
+    }
 
     let mut run = super::make::header_of(&facts, &input.options);
     registration.apply(&mut run);
@@ -430,7 +432,7 @@ impl FolderWriter {
         let mut writer = Self::plain(folder)?;
         writer.overwrite = overwrite;
         let path = folder.join(RUN_FILE);
-        let there = match fs::read(&path) {
+        let there = match read_regular(&path) {
             Ok(bytes) => Some(ct_log::json::parse(&bytes).unwrap_or_default()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(CliError::io("read", &path, &e)),
@@ -536,7 +538,7 @@ impl FolderWriter {
         let path = self.folder.join(RUN_FILE);
         let right = self.right.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let text = run_file(run, log, &right)?;
-        if fs::read(&path).ok().as_deref() != Some(&text) {
+        if read_regular(&path).ok().as_deref() != Some(&text) {
             write_whole(&path, |file| file.write_all(&text)).map_err(|e| CliError::io("write", &path, &e))?;
         }
         if self.overwrite {
@@ -566,6 +568,11 @@ impl FolderWriter {
         report.failed.sort_by(|a, b| a.trajectory_id.cmp(&b.trajectory_id));
         report
     }
+}
+
+/// The bytes of a file. What is none, such as a pipe, which would be waited for, has none: it is something else's.
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    if fs::metadata(path)?.is_file() { fs::read(path) } else { Ok(Vec::new()) }
 }
 
 /// Whether a file is the document's, with the sample whole in it.

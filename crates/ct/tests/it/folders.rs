@@ -50,6 +50,35 @@ fn a_file_that_is_not_the_runs_is_left_out_and_told() {
     assert!(defects.contains(&stranger) && defects.contains(&gone), "{defects}");
 }
 
+/// Nobody writes into these: who read from them would wait for ever.
+#[test]
+fn what_is_no_file_in_the_place_of_one_is_foreign() {
+    let home = Home::with_runs();
+    home.log("control-tower/ct-11.eval", "ct-11.eval");
+    let pipe = home.path("out/run.json");
+    std::fs::create_dir(home.path("out")).unwrap();
+    let commands = [
+        &["runs", "download-trajs", "6dc57307", "-o", "out"][..],
+        &["runs", "make", "ct-11.eval", "--save-dir", "out"],
+    ];
+    let is_pipe = || std::os::unix::fs::FileTypeExt::is_fifo(&pipe.symlink_metadata().unwrap().file_type());
+    for command in commands {
+        let _ = std::fs::remove_file(&pipe);
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let (code, error) = fails(&home, command);
+        assert!(code == Some(5) && error.contains("another run.json"), "{error}");
+        assert!(is_pipe());
+        home.stdout(&[command, &["--overwrite"]].concat());
+        assert!(!is_pipe());
+        assert_eq!(trajectories(&home, "out").len(), 6);
+    }
+    std::fs::remove_file(&pipe).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(&pipe).unwrap();
+    for command in commands {
+        assert_eq!(fails(&home, command).0, Some(5), "{command:?}");
+    }
+}
+
 #[test]
 fn a_folder_of_something_else_is_not_written_into_unasked() {
     let home = Home::with_runs();

@@ -196,6 +196,7 @@ fn on_a_small_disk() {
             diff -r -x run.json disk/out whole && echo same"#
         ));
         assert!(said.contains("No space left on device"), "{said}");
+        assert!(said.contains("free some space and run it again"), "{said}");
         let codes: Vec<_> = said.lines().filter(|line| line.starts_with("code ")).collect();
         assert_eq!(codes, ["code 1", "code 0"], "{said}");
         assert!(said.contains("\nright\n") && !said.contains("wrong"), "{said}");

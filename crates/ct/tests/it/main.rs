@@ -29,6 +29,8 @@ mod list;
 mod login;
 mod logs;
 mod make;
+#[cfg(unix)]
+mod odd_uploads;
 mod roundtrip;
 #[cfg(unix)]
 mod s3;
@@ -40,6 +42,7 @@ mod servers;
 mod show;
 mod store;
 mod support;
+mod tls;
 mod together;
 mod tokens;
 mod users;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{DbError, SqliteStore, journal, read, register, signed, unsigned};
 use crate::actor::Actor;
 use crate::blob::LogKey;
-use crate::error::{Conflict, Result, StoreError};
+use crate::error::{Conflict, Result, StoreError, TakenBy};
 use crate::meta::{Abandoned, PendingDocument, RegisteredHeader, UploadRow, UploadStore};
 use crate::record::{Registered, StoredObject, UploadPart};
 
@@ -322,12 +322,15 @@ fn object(conn: &Connection, key: &ObjectKey) -> DbResult<Option<StoredObject>> 
 
 fn check_key_is_free(conn: &Connection, key: &ObjectKey) -> DbResult<()> {
     let run = run_is_deleted(conn, &key.run)?;
-    let mut find = conn.prepare_cached("SELECT 1 FROM objects WHERE object_key = ?")?;
-    let conflict = match run {
-        Some(true) => Conflict::RunDeleted { run: key.run.clone() },
-        Some(false) => Conflict::ObjectTaken { key: key.clone() },
-        None if find.exists([key.to_string()])? => Conflict::ObjectTaken { key: key.clone() },
-        None => return Ok(()),
+    let conflict = match (run, object(conn, key)?) {
+        (None, None) => return Ok(()),
+        (Some(true), _) => Conflict::RunDeleted { run: key.run.clone() },
+        (run, found) => {
+            let mut find = conn.prepare_cached("SELECT created_by FROM objects WHERE object_key = ?")?;
+            let by = find.query_row([key.to_string()], |row| row.get(0)).optional()?.flatten();
+            let there = found.map(|found| TakenBy { log: found.log, of_run: run.is_some(), by });
+            Conflict::ObjectTaken { key: key.clone(), there }
+        }
     };
     Err(StoreError::from(conflict).into())
 }

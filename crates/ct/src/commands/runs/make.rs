@@ -284,10 +284,13 @@ impl Work<'_> {
             outcome.saved_path = Some(path.clone());
         }
         if let Some(folder) = self.folders.get(index).and_then(Option::as_ref) {
-            let report = pipeline::save_dir(&source, folder, self.overwrite, &self.options, progress)?;
+            let mut report = pipeline::save_dir(&source, folder, self.overwrite, &self.options, progress)?;
             outcome.trajectories = Some(report.written + report.right + report.repaired);
             outcome.add_defects(&report.defects);
             outcome.saved_dir = Some(folder.clone());
+            if let Some(error) = report.stopped.take() {
+                return Err(error.hint("free some space and run it again: it goes on where it stopped"));
+            }
             if let Some(first) = report.failed.first() {
                 let failed = output::plural(report.failed.len() as u64, "trajectory", "trajectories");
                 let kind = if outcome.trajectories == Some(0) { Kind::Data } else { Kind::Partial };

@@ -1,0 +1,42 @@
+//! Whether the disk has room for what is to come. It is asked once, at the beginning: others may fill the disk later.
+
+use std::path::Path;
+
+use crate::actor::Actor;
+use crate::error::{Result, StoreError};
+use crate::record::Upload;
+use crate::store::Store;
+
+/// Bytes that uploads leave free, for the database and whoever else writes.
+const LEFT_FREE_BYTES: u64 = 16 << 20;
+
+impl Store {
+    /// Fails when the disk has no room for that many more bytes. Where the system does not say, it has.
+    pub fn check_room(&self, size_bytes: u64) -> Result<()> {
+        let Some(free_bytes) = free_bytes(self.data_dir()) else { return Ok(()) };
+        let needed_bytes = size_bytes.saturating_add(LEFT_FREE_BYTES);
+        if needed_bytes > free_bytes { Err(StoreError::NoRoom { needed_bytes, free_bytes }) } else { Ok(()) }
+    }
+
+    /// As [`Self::check_room`], for the rest of an upload. One that has not begun is forgotten.
+    pub(super) fn check_room_for(&self, upload: &Upload, actor: &Actor) -> Result<()> {
+        let there: u64 = upload.parts.iter().map(|part| part.size_bytes).sum();
+        let checked = self.check_room(upload.size_bytes.saturating_sub(there));
+        if checked.is_err() && upload.parts.is_empty() {
+            self.drop_upload(&upload.upload_id, actor)?;
+        }
+        checked
+    }
+}
+
+/// What the file system has for others than the administrator.
+#[cfg(unix)]
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_: &Path) -> Option<u64> {
+    None
+}
