@@ -235,4 +235,10 @@ pub struct AuditPage {
     /// For the next page; null on the last.
     #[serde(default)]
     pub next_cursor: Option<String>,
+    /// How many rows a page has, but the last.
+    #[serde(default)]
+    pub page_size: u64,
+    /// What was not done as it was asked for. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

@@ -39,6 +39,11 @@ pub(crate) struct Window {
 }
 
 impl Paging {
+    /// For lists that know nothing but how many.
+    pub(crate) fn of_limit(limit: Option<u64>) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
     /// The window that is asked for, of at most `size_max` items.
     pub(crate) fn window(self, size_max: u64) -> Result<Window, ApiError> {
         self.window_of(limits::PAGE_SIZE_DEFAULT.min(size_max), size_max)

@@ -18,12 +18,14 @@ pub enum StoreError {
         what: String,
     },
     /// Several things begin with this prefix.
-    #[error("{prefix:?} is ambiguous: it could be {}", candidates.join(", "))]
+    #[error("{prefix:?} is ambiguous: it could be {}{}", candidates.join(", "), if *more { ", and others" } else { "" })]
     Ambiguous {
         /// What was given.
         prefix: String,
         /// The first few that begin with it.
         candidates: Vec<String>,
+        /// There are others.
+        more: bool,
     },
     /// It contradicts what is stored; nothing was changed.
     #[error(transparent)]

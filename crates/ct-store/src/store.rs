@@ -121,20 +121,20 @@ impl Store {
 
     /// The run whose id is, or begins with, `prefix`; not a deleted one.
     pub fn resolve_run(&self, prefix: &str) -> Result<RunId> {
-        let find = |prefix: &str, deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        let find = |prefix: &str, deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX + 1);
         resolve("run", prefix, RunId::as_str, find, false)
     }
 
     /// As [`Store::resolve_run`], deleted runs too.
     pub fn resolve_run_with_deleted(&self, prefix: &str) -> Result<RunId> {
-        let find = |prefix: &str, deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX);
+        let find = |prefix: &str, deleted| self.meta.runs_with_prefix(prefix, deleted, CANDIDATES_MAX + 1);
         resolve("run", prefix, RunId::as_str, find, true)
     }
 
     /// The trajectory whose id is, or begins with, `prefix`; not one of a deleted run.
     pub fn resolve_trajectory(&self, prefix: &str) -> Result<TrajectoryId> {
         let find =
-            |prefix: &str, deleted| self.meta.trajectories_with_prefix(prefix, deleted, CANDIDATES_MAX);
+            |prefix: &str, deleted| self.meta.trajectories_with_prefix(prefix, deleted, CANDIDATES_MAX + 1);
         resolve("trajectory", prefix, TrajectoryId::as_str, find, false)
     }
 
@@ -305,8 +305,10 @@ fn resolve_as_written<I>(
         return Ok(found.swap_remove(0).id);
     }
     if !found.is_empty() {
-        let candidates = found.iter().map(|candidate| text(&candidate.id).to_owned()).collect();
-        return Err(StoreError::Ambiguous { prefix: prefix.to_owned(), candidates });
+        let told = usize::try_from(CANDIDATES_MAX).unwrap_or(usize::MAX);
+        let candidates = found.iter().take(told).map(|candidate| text(&candidate.id).to_owned()).collect();
+        let more = found.len() > told;
+        return Err(StoreError::Ambiguous { prefix: prefix.to_owned(), candidates, more });
     }
     if let Ok([deleted]) = <[_; 1]>::try_from(if with_deleted { found } else { find(true)? }) {
         return Err(Conflict::RunDeleted { run: deleted.run }.into());

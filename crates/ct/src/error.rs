@@ -300,7 +300,7 @@ impl From<StoreError> for CliError {
             StoreError::OtherLogs { .. } | StoreError::OtherStore { .. } | StoreError::LogsTaken { .. } => {
                 (Kind::Conflict, None)
             }
-            StoreError::Io { .. } | StoreError::Source { .. } => (Kind::Io, None),
+            StoreError::NoRoom { .. } | StoreError::Io { .. } | StoreError::Source { .. } => (Kind::Io, None),
             StoreError::Busy { .. } => (Kind::Busy, None),
             StoreError::Database { .. } => (Kind::Data, None),
         };

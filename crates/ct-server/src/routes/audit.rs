@@ -13,6 +13,7 @@ use crate::auth::Admin;
 use crate::error::{ApiError, ErrorEnvelope};
 use crate::extract::Params;
 use crate::limits;
+use crate::paging::Paging;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list))
@@ -47,10 +48,8 @@ async fn list(
 ) -> Result<Json<AuditPage>, ApiError> {
     let before = params.cursor.map(|cursor| cursor.parse::<u64>()).transpose();
     let before = before.map_err(|_| ApiError::invalid("the cursor is not one that a page gave"))?;
-    let limit = match params.limit {
-        Some(0) => return Err(ApiError::invalid("limit is at least 1")),
-        limit => limit.unwrap_or(limits::PAGE_SIZE_DEFAULT).min(limits::PAGE_SIZE_MAX),
-    };
+    let window = Paging::of_limit(params.limit).window(limits::PAGE_SIZE_MAX)?;
+    let (limit, warnings) = (window.page_size, window.warnings);
     let query = AuditQuery {
         actor: params.actor,
         subject: params.subject,
@@ -64,7 +63,7 @@ async fn list(
         let more = items.len() as u64 > limit;
         items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let next_cursor = items.last().filter(|_| more).map(|row| row.audit_id.to_string());
-        Ok(Json(AuditPage { items, next_cursor }))
+        Ok(Json(AuditPage { items, next_cursor, page_size: limit, warnings }))
     })
     .await
 }

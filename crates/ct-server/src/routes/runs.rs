@@ -292,7 +292,12 @@ fn tags(value: Value) -> Result<Vec<String>, ApiError> {
 struct RunPatch {
     #[schema(max_length = 1000)]
     name: Option<String>,
+    /// Each has at most 1000 characters. A log may have brought more tags than this; then none can be added.
+    #[schema(max_items = 1000)]
     tags: Option<Vec<String>>,
+    /// The whole list as it should be: known ids with another text are edited, missing ones of the caller's own deleted,
+    /// new ones added.
+    #[schema(max_items = 1000)]
     comments: Option<Vec<Comment>>,
     #[schema(max_length = 1000)]
     policy: Option<String>,

@@ -116,3 +116,36 @@ fn a_public_server_asks_no_reader_for_a_token_but_about_accounts_and_uploads() {
         assert_eq!(refused, expected, "{method} {path}");
     }
 }
+
+#[test]
+fn limits_in_the_document_are_those_that_bite() {
+    let document = serde_json::to_value(ct_server::openapi()).unwrap();
+    let patch = &document["components"]["schemas"]["RunPatch"]["properties"];
+    let server = Server::start(Mode::Private);
+    let token = server.token(Scope::Admin);
+    let run = server.make_run("r", 1);
+    let change = |field: &str, value: Value| {
+        server.ask(&token, Method::PATCH, &format!("/api/runs/{run}"), Some(&json!({field: value}))).status
+    };
+    for field in ["name", "policy", "dataset", "description"] {
+        let max = usize::try_from(patch[field]["maxLength"].as_u64().unwrap()).unwrap();
+        assert_eq!(change(field, json!("é".repeat(max))), 200, "{field}");
+        assert_eq!(change(field, json!("é".repeat(max + 1))), 400, "{field}");
+    }
+    let max = patch["tags"]["maxItems"].as_u64().unwrap();
+    let tags = |count: u64| -> Value { (0..count).map(|number| number.to_string()).collect() };
+    assert_eq!(change("tags", tags(max)), 200);
+    assert_eq!(change("tags", tags(max + 1)), 400);
+    let comments = |count: u64| -> Value {
+        (0..count).map(|number| json!({"id": format!("c{number}"), "text": "x"})).collect()
+    };
+    let max = patch["comments"]["maxItems"].as_u64().unwrap();
+    assert_eq!(change("comments", comments(max + 1)), 400);
+    assert_eq!(change("comments", comments(max)), 200);
+    // A list says how far it was cut, whichever list it is.
+    for path in ["/api/runs", "/api/trajectories", "/api/datasets", "/api/audit", "/api/pricing"] {
+        let page = server.get(&token, &format!("{path}?limit=1000000")).ok();
+        assert!(page["page_size"].as_u64().unwrap() < 1_000_000, "{path}: {page}");
+        assert_eq!(page["warnings"].as_array().map(Vec::len), Some(1), "{path}: {page}");
+    }
+}

@@ -138,11 +138,15 @@ fn a_prefix_names_what_alone_begins_with_it() {
     // A whole id is meant even though others begin with it.
     assert_eq!(resolve("ab").unwrap(), trajectory("ab"));
     match resolve("a") {
-        Err(StoreError::Ambiguous { prefix, candidates }) => {
-            assert_eq!((prefix.as_str(), candidates), ("a", words("ab abc abd")));
+        Err(StoreError::Ambiguous { prefix, candidates, more }) => {
+            assert_eq!((prefix.as_str(), candidates, more), ("a", words("ab abc abd"), false));
         }
         other => panic!("{other:?}"),
     }
+    // The first few are named, and that there are more.
+    home.add(&crate::support::draft("many", 11));
+    let error = resolve("many").unwrap_err().to_string();
+    assert!(error.ends_with("many-8, and others"), "{error}");
     for missing in ["x", "abcd", "ABX", "a%", "a_", "../a"] {
         assert!(matches!(resolve(missing), Err(StoreError::NotFound { .. })), "{missing}");
     }

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod check;
+mod clock;
 mod comments;
 mod copy;
 mod crash;

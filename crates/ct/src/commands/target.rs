@@ -120,10 +120,20 @@ fn find_run(home: &Home, text: &str, deleted: bool) -> Result<RunId, CliError> {
             home.resolve_run(&id, deleted).map_err(|error| elsewhere(error, home, "run", &base, &id))
         }
         Target::TrajectoryPage { id, .. } => {
-            Err(CliError::usage(format!("that is the address of trajectory {id}, and a run is needed")))
+            Err(CliError::usage(format!("that is the address of trajectory {id}, and a run is needed"))
+                .hint(format!("the trajectory tells its run: ct runs show {text}")))
         }
         Target::DatasetPage { name, .. } => Err(of_dataset(&name, "a run")),
     }
+}
+
+/// As [`run_with_deleted`], also the run of a trajectory whose address it is.
+pub(crate) fn run_of(home: &Home, text: &str) -> Result<RunId, CliError> {
+    if !matches!(Target::parse(text), Ok(Target::TrajectoryPage { .. })) {
+        return run_with_deleted(home, text);
+    }
+    let document = home.document(&trajectory(home, text)?)?;
+    document.run_id.ok_or_else(|| CliError::internal("a trajectory without a run"))
 }
 
 /// Finds the trajectory a word on the command line means.
@@ -134,7 +144,8 @@ pub(crate) fn trajectory(home: &Home, text: &str) -> Result<TrajectoryId, CliErr
             home.resolve_trajectory(&id).map_err(|error| elsewhere(error, home, "trajectory", &base, &id))
         }
         Target::RunPage { id, .. } => {
-            Err(CliError::usage(format!("that is the address of run {id}, and a trajectory is needed")))
+            Err(CliError::usage(format!("that is the address of run {id}, and a trajectory is needed"))
+                .hint(format!("get its trajectories with: ct runs download-trajs {text}")))
         }
         Target::DatasetPage { name, .. } => Err(of_dataset(&name, "a trajectory")),
     }

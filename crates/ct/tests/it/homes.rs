@@ -72,6 +72,58 @@ fn a_deleted_run_is_told_how_to_come_back_in_each_home() {
 }
 
 #[test]
+fn pasted_addresses_are_taken_where_they_make_sense() {
+    let (_, remote, _there, served) = local_and_remote();
+    let somewhere = Home::new();
+    somewhere.ct_with_input(
+        &["login", "--url", &served.url, "--username", "ana", "--password-stdin"],
+        "correct horse battery",
+    );
+    let trajectory = remote.trajectory_ids(ATTACK).remove(0);
+    remote.stdout(&["dataset", "create", "d", &trajectory]);
+    let address = |page: &str| format!("{}/{page}", served.url);
+    let (run, of_run) = (address(&format!("runs/{ATTACK}")), address(&format!("runs/{ATTACK}/x?y=z")));
+    let (one, dataset) = (address(&format!("trajectories/{trajectory}")), address("datasets/d"));
+    let version = address("datasets/d?version=1");
+    let taken: [&[&str]; 16] = [
+        &["runs", "info", &run],
+        &["runs", "info", &of_run],
+        &["runs", "sample", &run, "1"],
+        &["runs", "show", &one],
+        &["runs", "download-eval", &run, "-o", "a.eval"],
+        &["runs", "download-eval", &one, "-o", "a.eval"],
+        &["runs", "download-trajs", &one, "-o", "one"],
+        &["runs", "download-trajs", &version, "-o", "d"],
+        &["dataset", "show", &version],
+        &["dataset", "download", &dataset, "-o", "dd"],
+        &["dataset", "versions", &dataset],
+        &["dataset", "lock", &dataset],
+        &["dataset", "unlock", &dataset],
+        &["dataset", "remove", &dataset, &trajectory],
+        &["dataset", "add", &dataset, &trajectory],
+        &["dataset", "diff", &version, &dataset],
+    ];
+    // The login's own home is another: an address picks its server.
+    for arguments in taken {
+        let said = somewhere.ct(&[&["--data-dir", "none"], arguments].concat());
+        assert!(said.starts_with("exit code: 0"), "{arguments:?}: {said}");
+    }
+    let refused: [&[&str]; 7] = [
+        &["runs", "info", &one],
+        &["runs", "show", &run],
+        &["runs", "sample", &dataset, "1"],
+        &["dataset", "show", &run],
+        &["dataset", "lock", &version],
+        &["runs", "info", &address("elsewhere")],
+        &["runs", "delete", &one],
+    ];
+    for arguments in refused {
+        let said = somewhere.ct(arguments);
+        assert!(said.starts_with("exit code: 2"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn a_server_is_called_what_it_was_called() {
     let home = Home::new();
     for (given, shown) in

@@ -72,9 +72,8 @@ fn a_token_that_is_revoked_on_the_way_is_told_and_the_upload_goes_on_with_anothe
     let before = proxy.asked().len();
     let whole = make(&server.token);
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
-    let sent = |request: &&crate::http::Request| {
-        request.path().contains("/parts/") && request.body.len() <= 200_000
-    };
+    let sent =
+        |request: &&crate::http::Request| request.path().contains("/parts/") && request.body.len() <= 200_000;
     let again: u64 = proxy.asked()[before..].iter().filter(sent).map(|r| r.body.len() as u64).sum();
     assert!(again < size, "all {size} bytes were sent again");
     assert_eq!(server.home.json(&["--local", "store", "check", "--format", "json"])["sound"], true);

@@ -9,6 +9,12 @@ use tempfile::TempDir;
 /// Logs shared by the tests of all crates.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data");
 
+/// Says that something was not tried, for want of something on this machine. Where everything has to be, it fails.
+pub(crate) fn not_tested(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "cannot be tested here: {why}");
+    eprintln!("NOT TESTED: {why}");
+}
+
 /// All shared logs, in the order of their names.
 pub(crate) fn shared_logs() -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -35,9 +35,8 @@ fn listen(listener: TcpListener, upstream: String) {
         for stream in listener.incoming() {
             let (config, upstream) = (Arc::clone(&config), upstream.clone());
             // One that breaks off is a client that does not like the certificate.
-            std::thread::spawn(move || drop(tunnel(stream?, config, &upstream)));
+            std::thread::spawn(move || stream.and_then(|stream| tunnel(stream, config, &upstream)));
         }
-        std::io::Result::Ok(())
     });
 }
 
@@ -50,7 +49,7 @@ fn tunnel(stream: TcpStream, config: Arc<ServerConfig>, upstream: &str) -> std::
     server.set_read_timeout(Some(TURN))?;
     let mut buffer = vec![0; 64 << 10];
     // None: nothing came in this turn.
-    let mut read = |from: &mut dyn Read, buffer: &mut [u8]| match from.read(buffer) {
+    let read = |from: &mut dyn Read, buffer: &mut [u8]| match from.read(buffer) {
         Ok(n) => Ok(Some(n)),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(None),
         Err(error) => Err(error),

@@ -1,9 +1,10 @@
 //! `ct dataset add` and `ct dataset remove`.
 
 use clap::Args;
-use ct_model::{DatasetChange, DatasetEdit, DatasetName};
+use ct_model::{DatasetChange, DatasetEdit};
 
-use super::{Datasets, items, reference};
+use super::reference::Whole;
+use super::{Datasets, items};
 use crate::commands::Context;
 use crate::error::CliError;
 use crate::output::{self, Format, Printer};
@@ -43,8 +44,8 @@ pub(crate) struct RemoveArgs {
 #[derive(Debug, Args)]
 struct EditArgs {
     /// The dataset
-    #[arg(value_name = "NAME", value_parser = reference::named)]
-    name: DatasetName,
+    #[arg(value_name = "NAME|URL")]
+    dataset: Whole,
     /// The items: ids, beginnings of ids or addresses; - reads whole ids from standard input, one a line
     #[arg(value_name = "ID", required = true)]
     items: Vec<String>,
@@ -62,24 +63,26 @@ struct EditArgs {
 /// Adds.
 pub(super) fn add(arguments: AddArgs, context: &Context) -> Result<(), CliError> {
     let arguments = arguments.common;
-    let home = context.home()?;
+    let Whole { name, base } = &arguments.dataset;
+    let home = context.home_at(base.as_ref())?;
     let datasets = Datasets::new(&home);
-    let (found, _) = datasets.get(&arguments.name, None)?;
+    let (found, _) = datasets.get(name, None)?;
     let edit = DatasetEdit {
         add: Some(items::existing(&datasets, found.kind, &arguments.items)?),
         description: arguments.description,
         if_version: arguments.if_version,
         ..DatasetEdit::default()
     };
-    tell(&context.printer, &datasets.edit(&arguments.name, &edit)?, arguments.format)
+    tell(&context.printer, &datasets.edit(name, &edit)?, arguments.format)
 }
 
 /// Removes. What is meant is looked for among the items, which may be of deleted runs.
 pub(super) fn remove(arguments: RemoveArgs, context: &Context) -> Result<(), CliError> {
     let arguments = arguments.common;
-    let home = context.home()?;
+    let Whole { name, base } = &arguments.dataset;
+    let home = context.home_at(base.as_ref())?;
     let datasets = Datasets::new(&home);
-    let (found, present) = datasets.get(&arguments.name, None)?;
+    let (found, present) = datasets.get(name, None)?;
     let remove = items::ids(&arguments.items, |word| {
         let mut fitting = present.iter().filter(|id| id.starts_with(word));
         match (fitting.next(), fitting.next()) {
@@ -99,7 +102,7 @@ pub(super) fn remove(arguments: RemoveArgs, context: &Context) -> Result<(), Cli
         if_version: arguments.if_version,
         ..DatasetEdit::default()
     };
-    tell(&context.printer, &datasets.edit(&arguments.name, &edit)?, arguments.format)
+    tell(&context.printer, &datasets.edit(name, &edit)?, arguments.format)
 }
 
 /// Says what came of an edit.

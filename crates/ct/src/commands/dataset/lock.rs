@@ -1,10 +1,10 @@
 //! `ct dataset lock` and `ct dataset unlock`.
 
 use clap::Args;
-use ct_model::DatasetName;
 use serde_json::json;
 
-use super::{Datasets, reference};
+use super::Datasets;
+use super::reference::Whole;
 use crate::commands::Context;
 use crate::error::CliError;
 use crate::output::{self, Format};
@@ -22,8 +22,8 @@ Examples:
 #[command(after_help = LOCK_EXAMPLES)]
 pub(crate) struct LockArgs {
     /// The dataset
-    #[arg(value_name = "NAME", value_parser = reference::named)]
-    name: DatasetName,
+    #[arg(value_name = "NAME|URL")]
+    dataset: Whole,
     /// Why; who meets the lock is told
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -37,8 +37,8 @@ pub(crate) struct LockArgs {
 #[command(after_help = UNLOCK_EXAMPLES)]
 pub(crate) struct UnlockArgs {
     /// The dataset
-    #[arg(value_name = "NAME", value_parser = reference::named)]
-    name: DatasetName,
+    #[arg(value_name = "NAME|URL")]
+    dataset: Whole,
     /// How to print what was done: table or json
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
@@ -46,18 +46,18 @@ pub(crate) struct UnlockArgs {
 
 /// Locks.
 pub(super) fn lock(arguments: &LockArgs, context: &Context) -> Result<(), CliError> {
-    let home = context.home()?;
+    let Whole { name, base } = &arguments.dataset;
+    let home = context.home_at(base.as_ref())?;
     let datasets = Datasets::new(&home);
-    let lock = datasets.lock(&arguments.name, arguments.reason.as_deref())?;
+    let lock = datasets.lock(name, arguments.reason.as_deref())?;
     match arguments.format {
         Format::Table => {
-            let name = &arguments.name;
             context.printer.note(&format!("locked dataset {name}; undo it with: ct dataset unlock {name}"));
             Ok(())
         }
         Format::Json => context.printer.data(&output::pretty(&json!({
             "schema_version": 1,
-            "name": arguments.name,
+            "name": name,
             "locked_by": lock.locked_by,
             "locked_at": lock.locked_at,
             "reason": lock.reason,
@@ -67,16 +67,17 @@ pub(super) fn lock(arguments: &LockArgs, context: &Context) -> Result<(), CliErr
 
 /// Unlocks.
 pub(super) fn unlock(arguments: &UnlockArgs, context: &Context) -> Result<(), CliError> {
-    let was_locked = Datasets::new(&context.home()?).unlock(&arguments.name)?;
+    let Whole { name, base } = &arguments.dataset;
+    let was_locked = Datasets::new(&context.home_at(base.as_ref())?).unlock(name)?;
     match arguments.format {
         Format::Table => {
             let was = if was_locked { "unlocked dataset" } else { "not locked: dataset" };
-            context.printer.note(&format!("{was} {}", arguments.name));
+            context.printer.note(&format!("{was} {name}"));
             Ok(())
         }
         Format::Json => context.printer.data(&output::pretty(&json!({
             "schema_version": 1,
-            "name": arguments.name,
+            "name": name,
             "was_locked": was_locked,
         }))?),
     }

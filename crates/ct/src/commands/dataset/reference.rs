@@ -50,6 +50,26 @@ impl FromStr for Reference {
     }
 }
 
+/// A dataset with all its versions: a name, or an address of a viewer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Whole {
+    pub(super) name: DatasetName,
+    /// The server of an address.
+    pub(super) base: Option<BaseUrl>,
+}
+
+impl FromStr for Whole {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Reference { name, version, base } = text.parse()?;
+        match version {
+            None => Ok(Self { name, base }),
+            Some(version) => Err(format!("this is about all of {name}: leave version {version} out")),
+        }
+    }
+}
+
 fn number(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("{text:?} is no version; versions are numbers from 1 on"))
@@ -89,6 +109,10 @@ mod tests {
         ] {
             assert_eq!(told(text), expected, "{text}");
         }
+        let whole = |text: &str| text.parse::<Whole>().map(|whole| whole.name.to_string());
+        assert_eq!(whole("https://viewer.example/datasets/holdout").as_deref(), Ok("holdout"));
+        assert_eq!(whole("holdout").as_deref(), Ok("holdout"));
+        assert!(whole("holdout@2").is_err() && whole("https://h/datasets/a?version=2").is_err());
         for text in
             ["", "a b", "../a", "https://h/runs/3fa9", "https://datasets/a", "https://h/datasets/", "é"]
         {

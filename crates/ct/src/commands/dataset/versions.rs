@@ -1,11 +1,12 @@
 //! `ct dataset versions`.
 
 use clap::Args;
-use ct_model::{DatasetName, DatasetVersion};
+use ct_model::DatasetVersion;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Datasets, reference};
+use super::Datasets;
+use super::reference::Whole;
 use crate::commands::Context;
 use crate::error::CliError;
 use crate::output::{self, Align, Csv, ListFormat, Printer, Table};
@@ -20,8 +21,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VersionsArgs {
     /// The dataset
-    #[arg(value_name = "NAME", value_parser = reference::named)]
-    name: DatasetName,
+    #[arg(value_name = "NAME|URL")]
+    dataset: Whole,
     /// How to print the list: table, json, ndjson or csv
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: ListFormat,
@@ -30,7 +31,8 @@ pub(crate) struct VersionsArgs {
 /// Prints the list.
 pub(super) fn versions(arguments: &VersionsArgs, context: &Context) -> Result<(), CliError> {
     let printer = &context.printer;
-    let found = Datasets::new(&context.home()?).versions(&arguments.name)?;
+    let found = Datasets::new(&context.home_at(arguments.dataset.base.as_ref())?)
+        .versions(&arguments.dataset.name)?;
     let rows: Vec<_> = found
         .iter()
         .map(|version| {
@@ -48,7 +50,7 @@ pub(super) fn versions(arguments: &VersionsArgs, context: &Context) -> Result<()
         ListFormat::Json => {
             let document = json!({
                 "schema_version": 1,
-                "name": arguments.name,
+                "name": arguments.dataset.name,
                 "items": rows,
                 "total_count": rows.len(),
             });

@@ -36,8 +36,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DownloadEvalArgs {
-    /// The run: an id, the beginning of one, its address, or the address of its eval log; any http address of a log
-    /// is taken too, and s3://bucket/key by who has keys
+    /// The run: an id, the beginning of one, its address or that of one of its trajectories, or the address of its eval
+    /// log; any http address of a log is taken too, and s3://bucket/key by who has keys
     #[arg(value_name = "RUN|URL")]
     pub(super) run: String,
     /// The file to write, or - for standard output [default: <run id>.eval, or .json, here]
@@ -158,7 +158,7 @@ fn find_any(arguments: &DownloadEvalArgs, context: &Context) -> Result<(Home, Ru
 fn find(home: &Home, text: &str) -> Result<RunId, CliError> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     if !matches!(scheme.as_deref(), Some("file" | "s3")) {
-        return target::run_with_deleted(home, text);
+        return target::run_of(home, text);
     }
     // A log's file is named by its hash or by its run: try those before looking at every run.
     let name = text.rsplit('/').next().unwrap_or_default();

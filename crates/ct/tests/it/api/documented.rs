@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::http::{ADMIN, Server};
 use crate::server::user_with_token as token;
-use crate::support::Home;
+use crate::support::{Home, not_tested};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
@@ -117,15 +117,13 @@ fn each_parameter_that_is_documented_is_known() {
 #[test]
 fn a_program_that_makes_requests_out_of_the_document_finds_nothing() {
     let Some(python) = std::env::var_os("CT_TEST_PYTHON") else {
-        eprintln!(
-            "SKIPPED: set CT_TEST_PYTHON to a Python with schemathesis to try what the document promises"
+        return not_tested(
+            "set CT_TEST_PYTHON to a Python with schemathesis to try what the document promises",
         );
-        return;
     };
     let has = Command::new(&python).args(["-c", "import schemathesis"]).output().unwrap().status.success();
     if !has {
-        eprintln!("SKIPPED: {} has no schemathesis", python.display());
-        return;
+        return not_tested(&format!("{} has no schemathesis", python.display()));
     }
     let home = Home::with_runs();
     let token = token(&home, ADMIN, "admin");
@@ -156,4 +154,24 @@ fn a_program_that_makes_requests_out_of_the_document_finds_nothing() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// What does not get as far as the routes has a status, and no sentence: the document of the server says so.
+#[test]
+fn what_cannot_be_read_is_answered_and_the_connection_closed() {
+    let home = Home::new();
+    let server = Server::start(&home, &["--public"]);
+    let many: String = (0..100).map(|number| format!("x-{number}: y\r\n")).collect();
+    let long = format!("x: {}\r\n", "y".repeat(200 << 10));
+    for (request, status) in [
+        ("GARBAGE\r\n\r\n".to_owned(), "400"),
+        (format!("GET /api/health HTTP/1.1\r\nhost: x\r\n{many}\r\n"), "431"),
+        (format!("GET /api/health HTTP/1.1\r\nhost: x\r\n{long}\r\n"), "431"),
+        (format!("GET /api/health?{} HTTP/1.1\r\nhost: x\r\n\r\n", "y".repeat(66_000)), "414"),
+    ] {
+        let answer = server.say(request.as_bytes());
+        let first = answer.lines().next().unwrap_or_default();
+        assert_eq!(first.split(' ').nth(1), Some(status), "{:.60} was answered {answer:?}", request);
+    }
+    assert_eq!(server.get("/api/health").status, 200);
 }

@@ -37,6 +37,16 @@ impl Server {
         answer.json()
     }
 
+    /// Whatever bytes on a connection of its own, and what comes back.
+    pub(super) fn say(&self, bytes: &[u8]) -> String {
+        let mut stream = self.served.connect();
+        // A server that refuses may close before it has read all.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
     /// One request on a connection of its own.
     pub(super) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut stream = self.served.connect();

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use super::http::Server;
-use crate::support::Home;
+use crate::support::{Home, not_tested};
 
 const READ: &str = r#"
 import json, sys, urllib.request
@@ -43,10 +43,9 @@ print(checked)
 #[test]
 fn inspect_reads_what_the_server_gives() {
     let Some(python) = std::env::var_os("CT_TEST_PYTHON") else {
-        eprintln!(
-            "SKIPPED: set CT_TEST_PYTHON to a Python with inspect-ai to read the server's samples with it"
+        return not_tested(
+            "set CT_TEST_PYTHON to a Python with inspect-ai to read the server's samples with it",
         );
-        return;
     };
     let home = Home::new();
     let mut arguments = Vec::new();
