@@ -33,7 +33,11 @@ fn a_log_is_planned_put_and_found() {
     let md5: String = Md5::digest(BYTES).iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!((answer.status, answer.header("etag")), (200, Some(format!("\"{md5}\"").as_str())));
     let found = server.json("GET", "/api/eval-logs/head?filename=r1.eval", None).json();
-    assert_eq!(found, json!({"bucket": "logs", "size_bytes": BYTES.len(), "e_tag": format!("\"{md5}\"")}));
+    let sha256 = ct_model::LogHash::from_bytes(<sha2::Sha256 as sha2::Digest>::digest(BYTES).into());
+    let expected = json!({
+        "bucket": "logs", "size_bytes": BYTES.len(), "e_tag": format!("\"{md5}\""), "sha256": sha256,
+    });
+    assert_eq!(found, expected);
 
     // The key is taken: for a plan, and for who planned before.
     assert_eq!(server.json("POST", "/api/eval-logs/upload", Some(&plan)).status, 409);

@@ -69,7 +69,7 @@ fn pages_lose_no_row_while_the_clock_jumps() {
         let page = home.store.runs(&query).unwrap();
         seen.extend(page.items.into_iter().map(|row| row.name));
         // Others come, by clocks that are ahead and behind.
-        make([8, -8, 4][step % 3], &format!("new {step}"));
+        make([8, -8, 4][step % 3], &format!("new-{step}"));
         query.cursor = page.next_cursor;
         if query.cursor.is_none() || step > 50 {
             break;

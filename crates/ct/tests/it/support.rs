@@ -10,6 +10,7 @@ use tempfile::TempDir;
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data");
 
 /// Says that something was not tried, for want of something on this machine. Where everything has to be, it fails.
+#[expect(clippy::print_stderr, reason = "who runs the tests is told")]
 pub(crate) fn not_tested(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "cannot be tested here: {why}");
     eprintln!("NOT TESTED: {why}");
