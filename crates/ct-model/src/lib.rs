@@ -6,6 +6,7 @@
 mod account;
 mod bundle;
 pub mod convert;
+mod csv;
 mod dataset;
 mod filter;
 mod id;
@@ -23,6 +24,7 @@ pub use account::{
     UserRow, WhoAmI,
 };
 pub use bundle::BundleFrame;
+pub use csv::Csv;
 pub use dataset::{
     Dataset, DatasetChange, DatasetEdit, DatasetKind, DatasetLock, DatasetPage, DatasetQuery, DatasetVersion,
     DatasetVersionQuery,

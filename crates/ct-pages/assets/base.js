@@ -95,3 +95,38 @@ for (const button of document.querySelectorAll("[data-help]")) {
   button.hidden = false;
   button.addEventListener("click", () => keys.get("?").action());
 }
+
+// Forms that read leave their empty fields out of the address.
+for (const form of document.querySelectorAll("form[data-filters]")) {
+  form.addEventListener("formdata", (event) => {
+    for (const [name, value] of [...event.formData]) {
+      if (value === "") event.formData.delete(name);
+    }
+  });
+}
+
+// Menus close when one goes elsewhere.
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open], details.filter-panel[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of document.querySelectorAll("details.menu[open], details.filter-panel[open]")) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});
+
+const panel = document.querySelector("details.filter-panel");
+if (panel) {
+  key("f", "Filters", () => {
+    panel.open = true;
+    panel.querySelector("input, select")?.focus();
+  });
+}
+
+for (const field of document.querySelectorAll("[data-select-all]")) {
+  field.addEventListener("focus", () => field.select());
+}

@@ -6,13 +6,13 @@
 
 mod address;
 mod asset;
-#[expect(dead_code, reason = "the other lists come next")]
 mod filter;
 mod format;
 mod frame;
+pub mod measure;
 pub mod page;
-#[expect(dead_code, reason = "the other lists come next")]
 mod part;
+mod plot;
 
 mod text;
 

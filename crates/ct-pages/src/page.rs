@@ -1,6 +1,13 @@
 //! The pages themselves, one file each: plain values in, a whole page out.
 
+mod comments;
+pub mod dataset;
+pub mod datasets;
 pub mod error;
 pub mod home;
 pub mod login;
+mod outcomes;
+pub mod run;
 pub mod runs;
+pub mod tokens;
+pub mod trajectories;

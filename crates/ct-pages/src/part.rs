@@ -28,6 +28,19 @@ pub(crate) fn short(path: &str) -> Markup {
     html! { span.short title=(plain(path)) { (text(last)) } }
 }
 
+/// Where nothing is known.
+pub(crate) fn dash() -> Markup {
+    html! { span.faint { "–" } }
+}
+
+/// The same, or a dash.
+pub(crate) fn short_or_none(path: Option<&str>) -> Markup {
+    match path {
+        Some(path) => short(path),
+        None => dash(),
+    }
+}
+
 /// The first of several values, and how many more there are.
 pub(crate) fn values(values: &Values) -> Markup {
     let Some(first) = values.listed.first() else { return html! { span.faint { "–" } } };

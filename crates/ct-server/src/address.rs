@@ -35,6 +35,13 @@ impl FromRequestParts<App> for BaseUrl {
     }
 }
 
+impl BaseUrl {
+    /// The address.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Whether the caller reaches the server over TLS.
 pub(crate) fn is_secure(app: &App, headers: &HeaderMap) -> bool {
     match &app.config.public_url {

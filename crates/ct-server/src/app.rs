@@ -12,6 +12,7 @@ use crate::error::ApiError;
 use crate::gate::Gate;
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::pages::summaries::Summaries;
 use crate::proxies::Network;
 use crate::signing::Signer;
 use crate::throttle::Throttle;
@@ -59,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) throttle: Throttle,
     pub(crate) gate: Gate,
     pub(crate) metrics: Metrics,
+    pub(crate) summaries: Summaries,
     /// Turns for making ZIP files.
     pub(crate) exports: Arc<Semaphore>,
 }
@@ -81,6 +83,7 @@ impl App {
             throttle: Throttle::new(),
             gate: Gate::new(),
             metrics: Metrics::new(),
+            summaries: Summaries::default(),
             exports: Arc::new(Semaphore::new(limits::EXPORTS_MAX)),
         })))
     }

@@ -50,6 +50,11 @@ impl Filters {
         self.pairs
     }
 
+    /// Whether there is a value that is not empty.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(key, value)| key == name && !value.is_empty())
+    }
+
     /// A text; the last one when there are several. An empty one counts as none.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         self.take(name).pop()

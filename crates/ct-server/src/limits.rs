@@ -90,6 +90,12 @@ pub(crate) const ROWS_OF_A_PAGE: u64 = 50;
 pub(crate) const CHOSEN_MAX: usize = 500;
 /// Trajectories that are drawn from on a page; the command line has no such limit.
 pub(crate) const SAMPLED_FROM_MAX: usize = 100_000;
+/// Versions of a dataset on its page.
+pub(crate) const VERSIONS_OF_A_PAGE: u64 = 20;
+/// Edits of comments on a run of which the page tells what was there before.
+pub(crate) const COMMENT_EDITS_MAX: u64 = 200;
+/// Runs of which it is remembered what their trajectories come to.
+pub(crate) const SUMMARIES_MAX: usize = 512;
 /// How long someone stays signed in on the pages.
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How often what nobody needs is collected.

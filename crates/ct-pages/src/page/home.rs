@@ -1,11 +1,50 @@
 //! The first page.
 
+use ct_model::{DatasetPage, RunPage};
 use maud::html;
 
-use crate::{Frame, Section, Visit};
+use super::{datasets, runs};
+use crate::{Asset, Frame, Query, Section, Visit, bytes, count};
 
-/// The first page.
-pub fn page(visit: &Visit) -> String {
-    let body = html! { h1 { "Runs of evaluations" } };
-    Frame { title: "Home", section: Section::Home, assets: &[] }.around(visit, &body)
+/// What there is, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Totals {
+    /// Runs that are not deleted.
+    pub runs: u64,
+    /// Their trajectories, and those of deleted runs.
+    pub trajectories: u64,
+    /// Bytes of logs.
+    pub logs_size_bytes: u64,
+}
+
+/// The page: the newest runs and datasets.
+pub fn page(visit: &Visit, totals: Totals, newest: &RunPage, sets: &DatasetPage) -> String {
+    let body = html! {
+        h1.visually-hidden { "Runs of evaluations" }
+        @if newest.items.is_empty() {
+            div.panel { (runs::empty(false)) }
+        } @else {
+            ul.totals {
+                li { a href="/runs" { b { (count(totals.runs)) } span { "runs" } } }
+                li { a href="/trajectories" { b { (count(totals.trajectories)) } span { "trajectories" } } }
+                li { a href="/datasets" { b { (count(sets.total_count)) } span { "datasets" } } }
+                li { div { b { (bytes(totals.logs_size_bytes)) } span { "of logs" } } }
+            }
+            form.home-search method="get" action="/runs" role="search" data-filters {
+                input type="search" name="name" placeholder="Search runs by name" aria-label="Search runs by name"
+                    data-search autocomplete="off" spellcheck="false";
+            }
+            section.section {
+                div.section-head { h2 { "Newest runs" } a.more href="/runs" { "All runs" } }
+                div.table-box { div.table-scroll { (runs::table(visit, &Query::default(), &newest.items, false)) } }
+            }
+            @if !sets.items.is_empty() {
+                section.section {
+                    div.section-head { h2 { "Newest datasets" } a.more href="/datasets" { "All datasets" } }
+                    div.table-box { div.table-scroll { (datasets::table(visit, &sets.items)) } }
+                }
+            }
+        }
+    };
+    Frame { title: "Home", section: Section::Home, assets: &[Asset::TableJs] }.around(visit, &body)
 }

@@ -17,7 +17,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::extract::Filters;
 use crate::limits;
-use crate::routes::runs::run_id;
+use crate::routes::runs::{record, run_id};
 
 pub(super) fn routes() -> Router<App> {
     Router::new().route("/runs/chosen", post(chosen)).route("/runs/restore", post(restore))
@@ -45,11 +45,14 @@ fn act(app: &App, caller: &Caller, fields: &mut Filters) -> Result<Flash, ApiErr
     if runs.len() > limits::CHOSEN_MAX {
         return Err(ApiError::invalid(format!("more than {} runs were chosen", limits::CHOSEN_MAX)));
     }
+    for run in &runs {
+        record(app, run, false)?;
+    }
     let tag = fields.text("tag").map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty());
-    let dataset = fields.text("dataset");
+    let names_dataset = fields.has("dataset");
     let action = fields.text("action").unwrap_or_default();
     let action = match action.as_str() {
-        "filled" if dataset.is_some() => "sample",
+        "filled" if names_dataset => "sample",
         "filled" => "tag",
         action => action,
     };
@@ -76,9 +79,7 @@ fn act(app: &App, caller: &Caller, fields: &mut Filters) -> Result<Flash, ApiErr
             Ok(Flash { restorable, ..told(format!("{} deleted", runs_of(runs.len()))) })
         }
         "sample" => {
-            let name = dataset.ok_or_else(|| ApiError::invalid("write the name of the dataset first"))?;
-            let name: DatasetName =
-                name.parse().map_err(|error: ct_model::IdError| ApiError::invalid(error.to_string()))?;
+            let name = super::dataset_name(fields)?;
             let size = fields.value::<u64>("count")?.filter(|count| *count > 0);
             let size = size.ok_or_else(|| ApiError::invalid("say how many trajectories to draw"))?;
             sample(app, caller, &runs, name, size)
@@ -104,9 +105,6 @@ fn sample(
     let mut items = Vec::new();
     let mut refused = None;
     for run in runs {
-        if app.store.run(run)?.deleted_at.is_some() {
-            return Err(ApiError::conflict(format!("run {run} is deleted")));
-        }
         app.store.documents(run, &mut |document| {
             match Item::new(&document, &request) {
                 Ok(item) => items.push(item),
@@ -168,7 +166,8 @@ async fn restore(
     Ok(done("/runs", &flash, visitor.secure))
 }
 
-fn told(sentence: String) -> Flash {
+/// Tells what was done.
+pub(super) fn told(sentence: String) -> Flash {
     Flash { sentence, ..Flash::default() }
 }
 

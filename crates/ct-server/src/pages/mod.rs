@@ -8,18 +8,25 @@ pub(crate) mod answer;
 mod assets;
 mod chosen;
 mod cookies;
+mod datasets;
 mod flash;
 pub(crate) mod form;
 mod home;
 mod listing;
 mod login;
+mod run;
 mod runs;
+pub(crate) mod summaries;
+mod tokens;
+mod trajectories;
 pub(crate) mod visitor;
 
 use axum::Router;
 use axum::middleware;
+use ct_model::DatasetName;
 
 use crate::app::App;
+use crate::error::ApiError;
 use crate::extract::Filters;
 
 /// The routes of all pages.
@@ -27,10 +34,22 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .merge(assets::routes())
         .merge(chosen::routes())
+        .merge(datasets::routes())
         .merge(home::routes())
         .merge(login::routes())
+        .merge(run::routes())
         .merge(runs::routes())
+        .merge(tokens::routes())
+        .merge(trajectories::routes())
         .layer(middleware::from_fn(flash::forget))
+}
+
+/// The dataset that a form names.
+fn dataset_name(fields: &mut Filters) -> Result<DatasetName, ApiError> {
+    let name = fields.text("dataset");
+    let name = name.ok_or_else(|| ApiError::invalid("write the name of the dataset first"))?;
+    DatasetName::new(name.trim())
+        .map_err(|error| ApiError::invalid(error.to_string().replacen("an id", "the name of a dataset", 1)))
 }
 
 /// An address to go to afterwards, if it is one of ours.

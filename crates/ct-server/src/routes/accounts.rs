@@ -140,6 +140,11 @@ async fn create_token(
     Writer(caller): Writer,
     Body(new): Body<NewToken>,
 ) -> Result<Json<CreatedToken>, ApiError> {
+    create(&app, caller, new).await.map(Json)
+}
+
+/// Makes a token that may do no more, and lasts no longer, than that of the caller.
+pub(crate) async fn create(app: &App, caller: Caller, new: NewToken) -> Result<CreatedToken, ApiError> {
     let maker = caller.identity.clone();
     let scope = new.scope.unwrap_or(maker.scope);
     if scope > maker.scope {
@@ -159,7 +164,7 @@ async fn create_token(
         let label = new.label.as_deref().unwrap_or(LABEL_DEFAULT);
         let created =
             app.store.create_token(&maker.username, label, Some(scope), expires_at, &caller.actor())?;
-        Ok(Json(created))
+        Ok(created)
     })
     .await
 }
@@ -189,15 +194,21 @@ async fn revoke_token(
     caller: Caller,
     Path(token_id): Path<String>,
 ) -> Result<Json<Revoked>, ApiError> {
+    let was_valid = revoke(&app, &caller, token_id).await?;
+    Ok(Json(Revoked { was_valid }))
+}
+
+/// Makes a token worthless that the caller may revoke. False: it was already.
+pub(crate) async fn revoke(app: &App, caller: &Caller, token_id: String) -> Result<bool, ApiError> {
     let identity = &caller.identity;
     if identity.scope < Scope::Write && identity.token_id != token_id {
         return Err(ApiError::forbidden("this token may read, so it can revoke itself only"));
     }
+    let caller = caller.clone();
     app.blocking(move |app| {
         let identity = &caller.identity;
         let username = (identity.scope < Scope::Admin).then_some(identity.username.as_str());
-        let was_valid = app.store.revoke_token(&token_id, username, &caller.actor())?;
-        Ok(Json(Revoked { was_valid }))
+        Ok(app.store.revoke_token(&token_id, username, &caller.actor())?)
     })
     .await
 }

@@ -29,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// Who comments: administrators may change what others wrote.
-pub(super) fn author(caller: &Caller) -> Author {
+pub(crate) fn author(caller: &Caller) -> Author {
     Author { actor: caller.actor(), any: caller.identity.scope >= Scope::Admin }
 }
 

@@ -2,7 +2,7 @@
 
 mod accounts;
 mod audit;
-mod comments;
+pub(crate) mod comments;
 mod datasets;
 mod direct;
 mod eval_logs;
@@ -13,7 +13,7 @@ mod openapi;
 mod pricing;
 mod register;
 pub(crate) mod runs;
-mod trajectories;
+pub(crate) mod trajectories;
 mod uploads;
 
 use axum::Router;
@@ -28,7 +28,7 @@ use crate::app::App;
 use crate::error::{ApiError, ErrorEnvelope};
 use crate::{gate, limits, pages, request_log};
 
-pub(crate) use accounts::sign_in;
+pub(crate) use accounts::{create as create_token, revoke as revoke_token, sign_in};
 
 /// The description of the whole API, made from the handlers.
 #[derive(OpenApi)]

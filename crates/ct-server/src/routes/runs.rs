@@ -179,7 +179,7 @@ pub(crate) fn run_id(text: &str) -> Result<RunId, ApiError> {
 }
 
 /// Everything about a run; a deleted one is not found, unless asked for.
-pub(super) fn record(app: &App, run: &RunId, with_deleted: bool) -> Result<RunRecord, ApiError> {
+pub(crate) fn record(app: &App, run: &RunId, with_deleted: bool) -> Result<RunRecord, ApiError> {
     let mut record = app.store.run(run)?;
     if record.deleted_at.is_some() && !with_deleted {
         return Err(ApiError::not_found(format!("run {run} was not found")));

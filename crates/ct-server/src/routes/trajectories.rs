@@ -101,7 +101,7 @@ struct TrajectoryFilters {
 }
 
 /// Reads the filters. None: the run cannot be one, so nothing is found.
-fn query(params: &mut Filters) -> Result<Option<TrajectoryQuery>, ApiError> {
+pub(crate) fn query(params: &mut Filters) -> Result<Option<TrajectoryQuery>, ApiError> {
     let both = |params: &mut Filters, a: &str, b: &str| {
         let mut values: Vec<Outcome> = params.values(a)?;
         values.extend(params.values::<Outcome>(b)?);

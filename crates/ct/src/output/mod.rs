@@ -3,7 +3,6 @@
 //! One [`Printer`] decides quiet, verbose, colour, progress, and whether messages are text or JSON. Whatever comes from
 //! a log or a file name goes through [`neutral`] before a person sees it.
 
-mod csv;
 mod human;
 mod json;
 mod neutral;
@@ -11,7 +10,7 @@ mod printer;
 mod progress;
 mod table;
 
-pub(crate) use csv::Csv;
+pub(crate) use ct_model::Csv;
 pub(crate) use human::{age, bytes, count, duration, plural, rate, tokens, usd};
 pub(crate) use json::{JsonTerminal, compact, pretty};
 pub(crate) use neutral::{neutral, neutral_block};

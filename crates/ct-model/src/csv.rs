@@ -1,26 +1,27 @@
 //! CSV after RFC 4180: a header line always, fields quoted when they must be, records ended by a line feed.
 
 /// Rows with a fixed set of columns.
-pub(crate) struct Csv {
+#[derive(Debug)]
+pub struct Csv {
     columns: usize,
     text: String,
 }
 
 impl Csv {
     /// Starts with the header line.
-    pub(crate) fn new(header: &[&str]) -> Self {
+    pub fn new(header: &[&str]) -> Self {
         let mut csv = Self { columns: header.len(), text: String::new() };
         csv.row(header.iter().map(|&name| name.to_owned()));
         csv
     }
 
     /// Rows that go on behind others.
-    pub(crate) fn headless(columns: usize) -> Self {
+    pub fn headless(columns: usize) -> Self {
         Self { columns, text: String::new() }
     }
 
     /// Adds a line.
-    pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, fields: impl IntoIterator<Item = String>) {
         let mut written = 0;
         for field in fields {
             if written > 0 {
@@ -40,7 +41,7 @@ impl Csv {
     }
 
     /// The whole text.
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         self.text
     }
 }

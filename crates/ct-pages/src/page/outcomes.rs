@@ -1,0 +1,162 @@
+//! How the trajectories of a run ended, as a matrix, and how their numbers are distributed.
+
+use ct_model::Outcome;
+use maud::{Markup, html};
+
+use crate::measure::{Cell, MAIN, Measure, SIDE, Summary};
+use crate::plot;
+use crate::{Query, count, percent};
+
+fn name(outcome: Option<Outcome>) -> &'static str {
+    outcome.map_or("none", Outcome::as_str)
+}
+
+/// Main task by side task. Cells lead to their trajectories.
+pub(super) fn matrix(summary: &Summary, run: &str) -> Markup {
+    let mut total = Cell::default();
+    summary.matrix.iter().flatten().for_each(|cell| total += *cell);
+    let columns: Vec<usize> =
+        (0..SIDE.len()).filter(|column| summary.matrix.iter().any(|row| row[*column].count > 0)).collect();
+    let only_none = columns == [3];
+    let link = |main: Option<Outcome>, side: Option<Outcome>| {
+        let mut pairs = Vec::new();
+        pairs.extend(main.map(|main| ("main_outcome".to_owned(), main.as_str().to_owned())));
+        pairs.extend(side.map(|side| ("side_outcome".to_owned(), side.as_str().to_owned())));
+        format!("{}#trajectories", Query::new(pairs).on(&crate::part::run_path(run)))
+    };
+    let cell = |cell: Cell, main: Option<Outcome>, side: Option<Outcome>, heat: bool| {
+        let share = cell.count as f64 / total.count.max(1) as f64;
+        let class = match (heat && cell.count > 0, (share * 5.0).ceil() as u8) {
+            (true, step) => format!("number heat-{}", step.clamp(1, 5)),
+            (false, _) => "number".to_owned(),
+        };
+        html! {
+            td class=(class) {
+                @if cell.count == 0 { span.faint { "0" } } @else {
+                    @match main.is_some() || side.is_some() {
+                        // Nothing filters for trajectories without a side task.
+                        true => a href=(link(main, side)) title=(percent(share)) { (count(cell.count)) },
+                        false => span title=(percent(share)) { (count(cell.count)) },
+                    }
+                    @if cell.errored > 0 { span.sub.is-bad { (count(cell.errored)) " errored" } }
+                }
+            }
+        }
+    };
+    html! {
+        section.section {
+            div.section-head { h2 { "Outcomes" } }
+            div.table-box {
+                table.matrix {
+                    thead {
+                        tr {
+                            th scope="col" { "Main task" }
+                            @for column in &columns {
+                                th.number scope="col" {
+                                    @if SIDE[*column].is_some() { "Side " (name(SIDE[*column])) } @else { "No side task" }
+                                }
+                            }
+                            @if columns.len() > 1 { th.number scope="col" { "All" } }
+                        }
+                    }
+                    tbody {
+                        @for (row, main) in MAIN.iter().enumerate() {
+                            @let cells = summary.matrix[row];
+                            tr {
+                                th scope="row" { (main.as_str()) }
+                                @for column in &columns {
+                                    @if SIDE[*column].is_none() && !only_none {
+                                        (cell(cells[*column], None, None, true))
+                                    } @else {
+                                        (cell(cells[*column], Some(*main), SIDE[*column], true))
+                                    }
+                                }
+                                @if columns.len() > 1 { (cell(sum(cells), Some(*main), None, false)) }
+                            }
+                        }
+                        tr.is-total {
+                            th scope="row" { "All" }
+                            @for column in &columns {
+                                @let cells = [0, 1, 2].map(|row| summary.matrix[row][*column]);
+                                (cell(sum(cells), None, SIDE[*column], false))
+                            }
+                            @if columns.len() > 1 { (cell(total, None, None, false)) }
+                        }
+                    }
+                }
+            }
+            p.caption {
+                "Rates count what was scored: main "
+                (rate_of([0, 1].map(|row| sum(summary.matrix[row]).count)))
+                @if !only_none {
+                    ", side " (rate_of([0, 1].map(|column| sum([0, 1, 2].map(|row| summary.matrix[row][column])).count)))
+                }
+                "."
+            }
+        }
+    }
+}
+
+fn rate_of([pass, fail]: [u64; 2]) -> Markup {
+    let scored = pass + fail;
+    html! {
+        @if scored == 0 { "none" } @else {
+            b { (percent(pass as f64 / scored as f64)) } " of " (count(scored))
+        }
+    }
+}
+
+fn sum<const N: usize>(cells: [Cell; N]) -> Cell {
+    let mut sum = Cell::default();
+    cells.into_iter().for_each(|cell| sum += cell);
+    sum
+}
+
+fn title(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Suspicion => "Suspicion",
+        Measure::Cost => "Cost",
+        Measure::Length => "Length in actions",
+        Measure::Time => "Time",
+    }
+}
+
+/// A plot for each measure of which something is known.
+pub(super) fn distributions(summary: &Summary, path: &str) -> Markup {
+    let has_both = summary.distributions.iter().flatten().any(crate::measure::Distribution::has_both);
+    html! {
+        section.section {
+            div.section-head {
+                h2 { "Distributions" }
+                @if has_both {
+                    span.legend {
+                        span.swatch.is-with {} "with a side task"
+                        span.swatch.is-without {} "without"
+                    }
+                }
+            }
+            div.plots {
+                @for (measure, distribution) in Measure::ALL.iter().zip(&summary.distributions) {
+                    figure.panel.plot-panel {
+                        figcaption {
+                            h3 { (title(*measure)) }
+                            a.faint.no-print href=(format!("{path}/plots/{}.csv", measure.as_str())) download { "CSV" }
+                        }
+                        @match distribution {
+                            Some(distribution) => {
+                                (plot::histogram(*measure, distribution))
+                                p.caption {
+                                    "median " (plot::value(*measure, distribution.median))
+                                    " · 90% ≤ " (plot::value(*measure, distribution.p90))
+                                    " · max " (plot::value(*measure, distribution.max))
+                                    @if distribution.unknown > 0 { " · " (count(distribution.unknown)) " unknown" }
+                                }
+                            }
+                            None => p.plot-none.faint { "Nothing is recorded" },
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

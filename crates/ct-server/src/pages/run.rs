@@ -1,0 +1,255 @@
+//! `/runs/<id>`: one run, its numbers as CSV, and changes to it.
+
+use std::ops::ControlFlow;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{Html, IntoResponse as _, Response};
+use axum::routing::{get, post};
+use ct_model::{AuditQuery, Csv, RunEdit, RunId, Scope, TrajectoryQuery};
+use ct_pages::measure::{Measure, Point};
+use ct_pages::{Flash, page};
+
+use super::answer;
+use super::chosen::{failed, told};
+use super::flash::done;
+use super::form::Form;
+use super::listing::Listing;
+use super::visitor::Visitor;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::extract::{Filters, Path};
+use crate::limits;
+use crate::routes::comments::author;
+use crate::routes::runs::{record, run_id};
+
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/runs/{id}", get(run))
+        .route("/runs/{id}/edit", post(edit))
+        .route("/runs/{id}/comments", post(comment))
+        .route("/runs/{id}/plots/{name}", get(plot))
+        .route("/runs/{id}/trajectories.csv", get(trajectories))
+}
+
+async fn run(
+    State(app): State<App>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let run = run_id(&id)?;
+    let mut listing = match Listing::read(&uri, &page::trajectories::PARAMETERS) {
+        Ok(listing) => listing,
+        Err(address) => return Ok(answer::to(&address)),
+    };
+    listing.query = listing.query.without(&["run_id"]);
+    app.blocking(move |app| {
+        let record = record(app, &run, true)?;
+        let include_deleted = record.deleted_at.is_some();
+        let found = super::trajectories::find(app, &listing, |query| TrajectoryQuery {
+            run_id: Some(run.clone()),
+            include_deleted,
+            ..query
+        })?;
+        let summary = app.summaries.of(app, &run, &record)?;
+        let shown = page::run::Run {
+            record: &record,
+            summary: &summary,
+            query: &listing.query,
+            span: listing.span(found.items.len(), found.total_count),
+            trajectories: &found,
+            earlier: &earlier(app, &run, &record)?,
+            is_admin: visitor.identity.as_ref().is_some_and(|identity| identity.scope >= Scope::Admin),
+        };
+        Ok(Html(page::run::page(&visitor.visit, &shown)).into_response())
+    })
+    .await
+}
+
+/// What edited comments said before, newest first. Asked for only where a comment was edited.
+fn earlier(
+    app: &App,
+    run: &RunId,
+    record: &ct_model::RunRecord,
+) -> Result<Vec<page::run::Earlier>, ApiError> {
+    let comments = &record.header.comments;
+    if !comments.iter().any(|comment| comment.extra.get("edited").is_some_and(|edited| !edited.is_null())) {
+        return Ok(Vec::new());
+    }
+    let query = AuditQuery {
+        subject: Some(format!("run {run}")),
+        action: Some("comment.edit".to_owned()),
+        limit: limits::COMMENT_EDITS_MAX,
+        ..AuditQuery::default()
+    };
+    let rows = app.store.audit_rows(&query)?.into_iter();
+    let earlier = rows.filter_map(|row| {
+        let detail = row.detail?;
+        let text = |key: &str| detail.get(key).and_then(|text| text.as_str()).map(str::to_owned);
+        Some(page::run::Earlier {
+            comment_id: text("comment_id")?,
+            text: text("before")?,
+            until: row.made_at,
+        })
+    });
+    Ok(earlier.collect())
+}
+
+async fn edit(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Form { caller, visitor, mut fields }: Form,
+) -> Result<Response, ApiError> {
+    let run = run_id(&id)?;
+    let path = format!("/runs/{run}");
+    let deletes = fields.text("action").as_deref() == Some("delete");
+    let flash = app
+        .blocking(move |app| {
+            let done =
+                if deletes { delete(app, &caller, &run) } else { save(app, &caller, &run, &mut fields) };
+            Ok(done.unwrap_or_else(failed))
+        })
+        .await?;
+    let to = if deletes && !flash.is_error { "/runs" } else { &path };
+    Ok(done(to, &flash, visitor.secure))
+}
+
+fn delete(app: &App, caller: &Caller, run: &RunId) -> Result<Flash, ApiError> {
+    app.store.delete_run(run, &caller.actor())?;
+    Ok(Flash { restorable: vec![run.to_string()], ..told("The run is deleted".to_owned()) })
+}
+
+/// Changes what is different from what the form began with.
+fn save(app: &App, caller: &Caller, run: &RunId, fields: &mut Filters) -> Result<Flash, ApiError> {
+    let before = record(app, run, false)?.header;
+    let if_version = fields.value::<u64>("version")?;
+    let mut text = |name: &str, chars_max: usize| {
+        let text = fields.text(name).map(|text| text.replace("\r\n", "\n").trim().to_owned());
+        let text = text.filter(|text| !text.is_empty());
+        match text.as_ref().is_some_and(|text| text.chars().count() > chars_max) {
+            true => Err(ApiError::invalid(format!("the {name} is longer than {chars_max} characters"))),
+            false => Ok(text),
+        }
+    };
+    let name = text("name", limits::LABEL_CHARS_MAX)?;
+    let name = name.ok_or_else(|| ApiError::invalid("a run needs a name"))?;
+    let policy = text("policy", limits::LABEL_CHARS_MAX)?;
+    let dataset = text("dataset", limits::LABEL_CHARS_MAX)?;
+    let description = text("description", limits::TEXT_CHARS_MAX)?;
+    let tags = fields.texts("tags");
+    if tags.len() > limits::TAGS_MAX || tags.iter().any(|tag| tag.chars().count() > limits::LABEL_CHARS_MAX) {
+        return Err(ApiError::invalid("there are too many tags, or one is too long"));
+    }
+    let edit = RunEdit {
+        name: (name != before.name).then_some(name),
+        policy: (policy != before.policy).then_some(policy),
+        dataset: (dataset != before.dataset).then_some(dataset),
+        description: (description != before.description).then_some(description),
+        set_tags: (tags != before.tags).then_some(tags),
+        author: Some(caller.identity.username.clone()),
+        if_version,
+        ..RunEdit::default()
+    };
+    app.store.patch_run(run, &edit, &author(caller))?;
+    Ok(told("Saved".to_owned()))
+}
+
+async fn comment(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Form { caller, visitor, mut fields }: Form,
+) -> Result<Response, ApiError> {
+    let run = run_id(&id)?;
+    let back = format!("/runs/{run}#comments");
+    let flash = app
+        .blocking(move |app| {
+            let text = fields.text("text").unwrap_or_default().replace("\r\n", "\n");
+            let id = fields.text("comment").unwrap_or_default();
+            let by = author(&caller);
+            let done = match fields.text("action").as_deref() {
+                Some("edit") => app.store.edit_run_comment(&run, &id, &text, &by),
+                Some("delete") => app.store.delete_run_comment(&run, &id, &by),
+                _ => app.store.comment_on_run(&run, &text, &by),
+            };
+            Ok(done.err().map(|error| failed(error.into())))
+        })
+        .await?;
+    Ok(match flash {
+        Some(flash) => done(&back, &flash, visitor.secure),
+        None => answer::to(&back),
+    })
+}
+
+/// The numbers behind a plot, one line per trajectory.
+async fn plot(
+    State(app): State<App>,
+    _: Visitor,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let run = run_id(&id)?;
+    let measure = name.strip_suffix(".csv").and_then(Measure::from_word);
+    let measure = measure.ok_or_else(|| ApiError::not_found("there is no such plot"))?;
+    let header = ["trajectory_id", measure.column(), "has_side_task"];
+    csv(app, run, &format!("-{}", measure.as_str()), &header, move |point| {
+        let value = measure.of(&point).map(|value| value.to_string()).unwrap_or_default();
+        vec![point.trajectory_id, value, point.side.is_some().to_string()]
+    })
+    .await
+}
+
+/// All of the numbers.
+async fn trajectories(
+    State(app): State<App>,
+    _: Visitor,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let run = run_id(&id)?;
+    let header = [
+        "trajectory_id",
+        "main_outcome",
+        "side_outcome",
+        "errored",
+        Measure::Suspicion.column(),
+        Measure::Cost.column(),
+        Measure::Length.column(),
+        Measure::Time.column(),
+    ];
+    csv(app, run, "", &header, |point| {
+        let number = |measure: Measure| measure.of(&point).map(|value| value.to_string()).unwrap_or_default();
+        let numbers = Measure::ALL.map(number);
+        let side = point.side.map(|side| side.as_str().to_owned()).unwrap_or_default();
+        let mut fields = vec![point.main.as_str().to_owned(), side, point.errored.to_string()];
+        fields.insert(0, point.trajectory_id);
+        fields.extend(numbers);
+        fields
+    })
+    .await
+}
+
+/// A file of one line per trajectory of a run.
+async fn csv(
+    app: App,
+    run: RunId,
+    ending: &str,
+    header: &[&str],
+    mut row: impl FnMut(Point) -> Vec<String> + Send + 'static,
+) -> Result<Response, ApiError> {
+    let name = format!("attachment; filename=\"{run}{ending}.csv\"");
+    let mut csv = Csv::new(header);
+    let text = app
+        .blocking(move |app| {
+            record(app, &run, true)?;
+            app.store.documents(&run, &mut |document| {
+                csv.row(row(Point::of(&document)));
+                ControlFlow::Continue(())
+            })?;
+            Ok(csv.finish())
+        })
+        .await?;
+    Ok(([(CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)], text)
+        .into_response())
+}
