@@ -116,8 +116,12 @@ class Reader:
     def sign_in(self, name: str, password: str = PASSWORD) -> None:
         self.page.fill("#username", name)
         self.page.fill("#password", password)
-        self.page.click("main button[type=submit]")
-        self.page.wait_for_load_state()
+        self.lands(lambda: self.page.click("main button.primary"))
+
+    def lands(self, action) -> None:
+        """Does what leads to another page, and waits for that."""
+        with self.page.expect_navigation():
+            action()
 
     def texts(self, selector: str) -> list[str]:
         return [text.strip() for text in self.page.locator(selector).all_inner_texts()]

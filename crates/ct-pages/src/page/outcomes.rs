@@ -47,6 +47,7 @@ pub(super) fn matrix(summary: &Summary, run: &str) -> Markup {
         section.section {
             div.section-head { h2 { "Outcomes" } }
             div.table-box {
+                div.table-scroll {
                 table.matrix {
                     thead {
                         tr {
@@ -83,6 +84,7 @@ pub(super) fn matrix(summary: &Summary, run: &str) -> Markup {
                             @if columns.len() > 1 { (cell(total, None, None, false)) }
                         }
                     }
+                }
                 }
             }
             p.caption {
@@ -123,16 +125,16 @@ fn title(measure: Measure) -> &'static str {
 
 /// A plot for each measure of which something is known.
 pub(super) fn distributions(summary: &Summary, path: &str) -> Markup {
-    let has_both = summary.distributions.iter().flatten().any(crate::measure::Distribution::has_both);
+    let has = |series: usize| {
+        summary.distributions.iter().flatten().any(|one| one.bins.iter().any(|bin| bin[series] > 0))
+    };
     html! {
         section.section {
             div.section-head {
                 h2 { "Distributions" }
-                @if has_both {
-                    span.legend {
-                        span.swatch.is-with {} "with a side task"
-                        span.swatch.is-without {} "without"
-                    }
+                span.legend {
+                    @if has(1) { span.swatch.is-with {} "with a side task" }
+                    @if has(0) { span.swatch.is-without {} "without a side task" }
                 }
             }
             div.plots {

@@ -52,7 +52,7 @@ pub fn page(visit: &Visit, run: &Run<'_>) -> String {
         @if let Some(description) = header.description.as_deref().filter(|text| !text.trim().is_empty()) {
             div.prose dir="auto" { (crate::text_in(description)) }
         }
-        (problems(record))
+        (problems(visit, record, id))
         @if record.header.trajectory_count.unwrap_or(1) > 0 {
             div.split {
                 (outcomes::matrix(run.summary, id))
@@ -166,10 +166,19 @@ fn facts(visit: &Visit, record: &RunRecord, id: &str) -> Markup {
     }
 }
 
-fn problems(record: &RunRecord) -> Markup {
+fn problems(visit: &Visit, record: &RunRecord, id: &str) -> Markup {
     html! {
         @if record.deleted_at.is_some() {
-            p.notice { "This run is deleted: it is in no list. It can be restored until it is collected." }
+            div.notice.row {
+                p { "This run is deleted: it is in no list. It can be restored until it is collected." }
+                @if visit.may_write() {
+                    form.push method="post" action="/runs/restore" {
+                        (visit.csrf_field())
+                        input type="hidden" name="run" value=(id);
+                        button type="submit" { "Restore" }
+                    }
+                }
+            }
         }
         @if !record.defects.is_empty() {
             details.notice {

@@ -150,8 +150,8 @@ fn shown_row(visit: &Visit, row: &RunRow, chooses: bool) -> Markup {
                     @if let Some(policy) = &row.policy { (part::short(policy)) " · " }
                     @if let Some(task_set) = &row.task_set { (part::short(task_set)) " · " }
                     span.mono title=(id) { (&id[..id.len().min(8)]) }
+                    (part::tags(&row.tags, PATH, "tags"))
                 }
-                (part::tags(&row.tags, PATH, "tags"))
             }
             td.wide {
                 (part::values(&row.environments))

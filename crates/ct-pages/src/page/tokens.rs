@@ -20,16 +20,20 @@ pub fn page(
         div.page-head {
             h1 { "Tokens" }
             @if let Some(user) = &visit.user { span.count { "of " (text(&user.name)) } }
+            form.page-actions method="post" action="/logout" {
+                (visit.csrf_field())
+                button type="submit" { "Sign out" }
+            }
         }
         @if let Some(created) = created { (shown_once(created, server)) }
         @if scope >= Scope::Write { (form(visit, scope)) }
         section.section {
-            div.section-head { h2 { "Good ones" } }
+            div.section-head { h2 { "Active" } }
             (table(visit, tokens, current, scope, true))
         }
         @if tokens.iter().any(|token| !is_good(token, visit.now)) {
             details.section {
-                summary.section-head { h2 { "Expired and revoked ones" } }
+                summary.section-head { h2 { "Expired and revoked" } }
                 (table(visit, tokens, current, scope, false))
             }
         }
@@ -74,14 +78,16 @@ fn form(visit: &Visit, scope: Scope) -> Markup {
             div.field {
                 label for="days" { "For how long" }
                 select #days name="days" {
+                    option value="1" { "1 day" }
                     option value="7" { "7 days" }
-                    option value="30" { "30 days" }
-                    option value="90" selected { "90 days" }
-                    option value="365" { "1 year" }
-                    option value="0" { "Until it is revoked" }
+                    option value="0" selected { "As long as this session" }
                 }
             }
             button.primary type="submit" name="action" value="create" { "Make a token" }
+            p.hint.faint {
+                "A token never outlasts the session that makes it. For one that lasts, use "
+                code { "ct login" } " on the machine that needs it."
+            }
         }
     }
 }

@@ -36,11 +36,17 @@ async fn form_page(
     if visitor.identity.is_some() {
         return Ok(answer::to(&next));
     }
+    // A form in another window stays good.
+    let is_known = !visitor.visit.csrf.is_empty();
     let guest = form::guest()?;
-    visitor.visit.csrf = form::proof(&app, &guest);
+    if !is_known {
+        visitor.visit.csrf = form::proof(&app, &guest);
+    }
     let mut response = Html(page::login::page(&visitor.visit, &next, "", None)).into_response();
-    let cookie = cookies::set(GUEST_COOKIE, &guest, None, visitor.secure);
-    response.headers_mut().append(SET_COOKIE, cookie);
+    if !is_known {
+        let cookie = cookies::set(GUEST_COOKIE, &guest, None, visitor.secure);
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
     Ok(response)
 }
 

@@ -48,7 +48,16 @@ async fn run(
     };
     listing.query = listing.query.without(&["run_id"]);
     app.blocking(move |app| {
-        let record = record(app, &run, true)?;
+        let record = match record(app, &run, true) {
+            Ok(record) => record,
+            Err(error) => match app.store.resolve_run(run.as_str()) {
+                // The beginning of an id, as it is shown in tables.
+                Ok(whole) if whole != run => {
+                    return Ok(answer::to(&listing.query.on(&format!("/runs/{whole}"))));
+                }
+                _ => return Err(error),
+            },
+        };
         let include_deleted = record.deleted_at.is_some();
         let found = super::trajectories::find(app, &listing, |query| TrajectoryQuery {
             run_id: Some(run.clone()),
@@ -127,6 +136,13 @@ fn delete(app: &App, caller: &Caller, run: &RunId) -> Result<Flash, ApiError> {
 fn save(app: &App, caller: &Caller, run: &RunId, fields: &mut Filters) -> Result<Flash, ApiError> {
     let before = record(app, run, false)?.header;
     let if_version = fields.value::<u64>("version")?;
+    let tags = fields.text("tags").unwrap_or_default();
+    // As they were shown: a tag with a comma in it stays one.
+    let tags: Vec<String> = if tags == before.tags.join(", ") {
+        before.tags.clone()
+    } else {
+        tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
+    };
     let mut text = |name: &str, chars_max: usize| {
         let text = fields.text(name).map(|text| text.replace("\r\n", "\n").trim().to_owned());
         let text = text.filter(|text| !text.is_empty());
@@ -140,7 +156,6 @@ fn save(app: &App, caller: &Caller, run: &RunId, fields: &mut Filters) -> Result
     let policy = text("policy", limits::LABEL_CHARS_MAX)?;
     let dataset = text("dataset", limits::LABEL_CHARS_MAX)?;
     let description = text("description", limits::TEXT_CHARS_MAX)?;
-    let tags = fields.texts("tags");
     if tags.len() > limits::TAGS_MAX || tags.iter().any(|tag| tag.chars().count() > limits::LABEL_CHARS_MAX) {
         return Err(ApiError::invalid("there are too many tags, or one is too long"));
     }

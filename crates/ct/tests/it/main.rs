@@ -7,6 +7,8 @@
 
 #[cfg(unix)]
 mod api;
+#[cfg(unix)]
+mod browser;
 mod completions;
 mod contract;
 mod dataset;

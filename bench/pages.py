@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""How long `ct serve` takes for each page, with 100,000 runs behind it.
+
+usage: bench/pages.py [--smoke]
+
+A store of 100,000 runs with 10 trajectories each is made by the example `fill` below target/bench, and kept there
+(CT_BENCH_STORE names another one). Each page is asked for again and again by one reader on the loopback; the time is
+until its last byte, the first time apart, when nothing is remembered. Says which pages take more than 100 ms.
+--smoke asks each page once or twice, of 300 runs, and only sees that it is answered.
+"""
+import http.client, json, os, re, shutil, statistics, subprocess, sys, time, urllib.parse
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SMOKE = "--smoke" in sys.argv
+WORK = ROOT / "target" / ("bench-smoke" if SMOKE else "bench")
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PROFILE = os.environ.get("CT_BENCH_PROFILE", "release")
+CT = TARGET / PROFILE / "ct"
+RUNS, TRAJECTORIES_PER_RUN = (300, 10) if SMOKE else (100_000, 10)
+TIMES = 2 if SMOKE else 15
+MS_MAX = 100
+PASSWORD = "a long password"
+
+
+def store():
+    named = os.environ.get("CT_BENCH_STORE")
+    if named and not SMOKE:
+        return Path(named)
+    path = WORK / f"store-{RUNS}"
+    if not (path / "made").exists():
+        shutil.rmtree(path, ignore_errors=True)
+        profile = ["--release"] if PROFILE == "release" else []
+        subprocess.run(["cargo", "run", "-q", *profile, "-p", "ct-store", "--example", "fill", "--", path, str(RUNS),
+                        str(TRAJECTORIES_PER_RUN)], check=True, cwd=ROOT, stderr=subprocess.DEVNULL)
+        (path / "made").touch()
+    return path
+
+
+class Reader:
+    """Signed in as a browser is."""
+
+    def __init__(self, url):
+        self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=60)
+        self.cookies = {}
+
+    def ask(self, method, path, fields=None):
+        headers = {"accept": "text/html", "cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        body = None
+        if fields is not None:
+            body = urllib.parse.urlencode(fields)
+            headers["content-type"] = "application/x-www-form-urlencoded"
+        self.connection.request(method, path, body=body, headers=headers)
+        answer = self.connection.getresponse()
+        text = answer.read().decode()
+        for cookie in answer.headers.get_all("set-cookie") or []:
+            name, value = cookie.split(";")[0].split("=", 1)
+            self.cookies[name] = value
+        return answer.status, text
+
+    def sign_in(self):
+        _, text = self.ask("GET", "/login")
+        proof = re.search(r'name="csrf" value="([^"]+)"', text)[1]
+        fields = {"csrf": proof, "username": "bench", "password": PASSWORD, "next": "/"}
+        status, _ = self.ask("POST", "/login", fields)
+        assert status == 303, status
+
+    def get(self, path):
+        status, text = self.ask("GET", path)
+        if status != 200:
+            sys.exit(f"GET {path}: {status}\n{text[:500]}")
+        return text
+
+
+def main():
+    data = store()
+    environment = {**os.environ, "CONTROL_TOWER_DATA_DIR": str(data)}
+    subprocess.run([CT, "users", "add", "bench", "--password-stdin"], env=environment, input=PASSWORD + "\n", text=True,
+                   capture_output=True)
+    process = subprocess.Popen([CT, "serve", "--bind", "127.0.0.1:0", "--private", "--format", "json"], env=environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        reader = Reader(json.loads(process.stdout.readline())["listening"])
+        reader.sign_in()
+        measure(reader)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(reader):
+    runs = re.findall(r'href="(/runs/[0-9a-f]{32})"', reader.get("/runs"))
+    following = re.findall(r'rel="next" href="([^"]+)"', reader.get("/runs"))
+    pages = [
+        "/", "/runs", "/runs?name=night", "/runs?policy=ct/attack&tags=baseline", "/runs?environment=slack_clone&status=error",
+        "/runs?main_outcome=pass&side_outcome=pass", "/runs?created_from=2020-01-01&model=claude-sonnet-4",
+        "/runs?sort=name&descending=false", "/runs?sort=cost", "/runs?sort=main_rate&policy=honest",
+        "/runs?name=nothing-is-called-like-this", runs[0], f"{runs[1]}?main_outcome=pass", f"{runs[2]}/trajectories.csv",
+        "/trajectories", "/trajectories?environment=slack_clone&errored=true",
+        "/trajectories?main_outcome=pass&side_outcome=fail&tag=paper", "/trajectories?versioned_dataset=tenth",
+        "/datasets", "/datasets/tenth", "/datasets/tenth?version=1&main_outcome=pass", "/settings/tokens",
+        *[address.replace("&amp;", "&") for address in following[:1]],
+    ]
+    slow = []
+    print(f"{'page':<66} {'first':>8} {'median':>8} {'worst':>8}   in ms")
+    for page in pages:
+        times = []
+        for _ in range(TIMES + 1):
+            start = time.perf_counter()
+            reader.get(page)
+            times.append((time.perf_counter() - start) * 1000)
+        first, rest = times[0], times[1:]
+        shown = re.sub(r"[0-9a-f]{32}", "<id>", page)[:64]
+        print(f"{shown:<66} {first:8.1f} {statistics.median(rest):8.1f} {max(rest):8.1f}")
+        if statistics.median(rest) > MS_MAX or first > MS_MAX:
+            slow.append(shown)
+    if SMOKE:
+        return
+    print(f"over {MS_MAX} ms: {', '.join(slow) if slow else 'none'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+//! The pages of `ct serve` in a real browser. What is looked at is in `tests/browser`, in Python, for that is what
+//! drives the browser.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a script of `tests/browser` over the built program.
+fn browse(script: &str) {
+    let in_ci = std::env::var_os("CI").is_some();
+    let missing = match std::env::var_os("CT_TEST_PYTHON") {
+        None => Some("CT_TEST_PYTHON names no Python with playwright"),
+        Some(_) if !on_path("chromium") => Some("chromium is not installed"),
+        Some(_) => None,
+    };
+    if let Some(missing) = missing {
+        assert!(!in_ci, "{missing}");
+        eprintln!("NOT TESTED: {script} in a browser: {missing}");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser");
+    let output = Command::new(std::env::var_os("CT_TEST_PYTHON").unwrap_or_default())
+        .arg(folder.join(script))
+        .arg(env!("CARGO_BIN_EXE_ct"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn on_path(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}
+
+#[test]
+fn every_page_in_a_browser() {
+    browse("pages.py");
+}
