@@ -417,11 +417,12 @@ def headers_and_weight(web, server) -> None:
     reader.go("/runs")
     run = reader.page.locator("[data-open]").first.get_attribute("href")
     for path in ("/", "/runs", run, "/trajectories", "/datasets", "/datasets/made-1", "/settings/tokens", "/nothing"):
-        sizes = {}
-        reader.page.on("response", listener := lambda answer: sizes.__setitem__(answer.url, len(answer.body())))
+        answers = []
+        reader.page.on("response", answers.append)
         answer = reader.page.goto(server.url + path)
         reader.page.wait_for_load_state("networkidle")
-        reader.page.remove_listener("response", listener)
+        reader.page.remove_listener("response", answers.append)
+        sizes = {answer.url: len(answer.body()) for answer in answers}
         policy = answer.headers["content-security-policy"]
         for part in ("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "base-uri 'none'",
                      "frame-ancestors 'none'", "form-action 'self'"):

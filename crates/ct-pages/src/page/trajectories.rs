@@ -119,7 +119,7 @@ pub(super) fn list(
     html! {
         div.table-box {
             div.table-scroll { (table(visit, &within, span.first, &trajectories.items, shows_run)) }
-            @if visit.may_write() { (actions(visit)) }
+            @if visit.may_write() { (actions(visit, within.get("versioned_dataset"))) }
             div.table-foot {
                 (part::pager(path, query, span, trajectories.next_cursor.as_ref().map(|cursor| cursor.as_str()),
                     ("trajectory", "trajectories")))
@@ -236,7 +236,7 @@ fn started(milliseconds: Option<i64>, now: Timestamp) -> Markup {
     }
 }
 
-fn actions(visit: &Visit) -> Markup {
+fn actions(visit: &Visit, dataset: Option<&str>) -> Markup {
     html! {
         form.actions.no-print #actions method="post" action="/trajectories/chosen" data-actions {
             (visit.csrf_field())
@@ -244,7 +244,7 @@ fn actions(visit: &Visit) -> Markup {
             strong data-chosen-count data-one="trajectory" data-many="trajectories" { "With the chosen trajectories" }
             fieldset.row {
                 legend.visually-hidden { "Put into a dataset" }
-                input type="text" name="dataset" placeholder="Dataset" aria-label="Name of the dataset" required
+                input type="text" name="dataset" value=[dataset] placeholder="Dataset" aria-label="Name of the dataset" required
                     pattern="[A-Za-z0-9_][A-Za-z0-9._\\-]*" maxlength="128" autocomplete="off";
                 button type="submit" name="action" value="add" { "Add to the dataset" }
                 button type="submit" name="action" value="remove" { "Take out" }

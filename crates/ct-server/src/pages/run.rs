@@ -143,22 +143,14 @@ fn save(app: &App, caller: &Caller, run: &RunId, fields: &mut Filters) -> Result
     } else {
         tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
     };
-    let mut text = |name: &str, chars_max: usize| {
+    let mut text = |name: &str| {
         let text = fields.text(name).map(|text| text.replace("\r\n", "\n").trim().to_owned());
-        let text = text.filter(|text| !text.is_empty());
-        match text.as_ref().is_some_and(|text| text.chars().count() > chars_max) {
-            true => Err(ApiError::invalid(format!("the {name} is longer than {chars_max} characters"))),
-            false => Ok(text),
-        }
+        text.filter(|text| !text.is_empty())
     };
-    let name = text("name", limits::LABEL_CHARS_MAX)?;
-    let name = name.ok_or_else(|| ApiError::invalid("a run needs a name"))?;
-    let policy = text("policy", limits::LABEL_CHARS_MAX)?;
-    let dataset = text("dataset", limits::LABEL_CHARS_MAX)?;
-    let description = text("description", limits::TEXT_CHARS_MAX)?;
-    if tags.len() > limits::TAGS_MAX || tags.iter().any(|tag| tag.chars().count() > limits::LABEL_CHARS_MAX) {
-        return Err(ApiError::invalid("there are too many tags, or one is too long"));
-    }
+    let name = text("name").ok_or_else(|| ApiError::invalid("a run needs a name"))?;
+    let policy = text("policy");
+    let dataset = text("dataset");
+    let description = text("description");
     let edit = RunEdit {
         name: (name != before.name).then_some(name),
         policy: (policy != before.policy).then_some(policy),
