@@ -60,8 +60,8 @@ pub fn page(visit: &Visit, run: &Run<'_>) -> String {
             }
         }
         (metrics(record))
-        (table(visit, run, &path, id))
         (comments.section(visit))
+        (table(visit, run, &path, id))
         (more(visit, record))
     };
     let title = header.name.as_str();

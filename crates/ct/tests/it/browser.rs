@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Runs a script of `tests/browser` over the built program.
+#[expect(clippy::print_stderr, reason = "what was not tested is said aloud")]
 fn browse(script: &str) {
     let in_ci = std::env::var_os("CI").is_some();
     let missing = match std::env::var_os("CT_TEST_PYTHON") {
