@@ -18,6 +18,7 @@ mod run;
 pub mod sampling;
 mod stored_log;
 mod trajectory;
+pub mod transcript;
 
 pub use account::{
     AuditPage, AuditQuery, AuditRow, CreatedToken, LoggedIn, Login, NewToken, Scope, ScopeError, TokenRow,

@@ -27,3 +27,8 @@ pub use identity::{TrajectoryIds, run_id_of, trajectory_id_of};
 pub use log::{Converted, convert_json, convert_log, convert_sample, in_order, sample_range};
 pub use registration::Registration;
 pub use sample::{CallTokens, ModelCalls, SampleFacts, SampleNote, ScoreFacts, ToolCall, limits};
+
+pub(crate) use pass::{glance, usage};
+pub(crate) use sample::verdict_score;
+pub(crate) use scores::monitor_key;
+pub(crate) use value::time_ms;

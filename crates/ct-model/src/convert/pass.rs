@@ -654,7 +654,7 @@ fn short_text<R: Read>(r: &mut Reader<R>, chars_max: usize) -> Result<Option<Str
 }
 
 /// What `f` makes of a [`short_text`], which is not kept.
-fn glance<R: Read, T>(
+pub(crate) fn glance<R: Read, T>(
     r: &mut Reader<R>,
     chars_max: usize,
     mut f: impl FnMut(&str) -> T,
@@ -770,7 +770,7 @@ const USAGE_FIELDS: [&str; 7] = [
 ];
 
 /// Tokens and price of a model call.
-fn usage<R: Read>(r: &mut Reader<R>) -> Result<ModelUsage, JsonError> {
+pub(crate) fn usage<R: Read>(r: &mut Reader<R>) -> Result<ModelUsage, JsonError> {
     let mut usage = ModelUsage::default();
     r.fields(&USAGE_FIELDS, |key, r| {
         let tokens = match key {

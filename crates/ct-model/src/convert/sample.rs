@@ -240,7 +240,7 @@ impl SampleFacts {
 }
 
 /// The score in an old monitor's verdict.
-pub(super) fn verdict_score(verdict: &Value) -> &Value {
+pub(crate) fn verdict_score(verdict: &Value) -> &Value {
     match object(verdict) {
         Some(verdict) => ["sus_score", "score", "suspicion_score"]
             .into_iter()

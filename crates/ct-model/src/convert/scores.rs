@@ -148,22 +148,37 @@ fn is_audit(name: &str) -> bool {
     name.strip_prefix("audit").is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The monitor that a key of the `monitor` score belongs to: `<monitor>/<draw>/<action index>`,
-/// `<monitor>/<draw>/trajectory` or `<monitor>/<draw>/draft/<message id>`. A monitor's name may hold slashes.
-fn monitor_of(key: &str) -> &str {
+/// What a key of the `monitor` score says: `<monitor>/<draw>/<action index>`, `<monitor>/<draw>/trajectory` or
+/// `<monitor>/<draw>/draft/<message id>`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct MonitorKey<'a> {
+    /// The monitor's name, which may hold slashes.
+    pub(crate) monitor: &'a str,
+    /// Which draw; 1 where the key does not say.
+    pub(crate) draw: u32,
+    /// About a draft.
+    pub(crate) draft: bool,
+    /// The action, the word `trajectory`, or the message.
+    pub(crate) about: Option<&'a str>,
+}
+
+pub(crate) fn monitor_key(key: &str) -> MonitorKey<'_> {
     let is_draw = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if let Some((before, _)) = key.split_once("/draft/")
+    let number = |draw: &str| draw.parse().unwrap_or(1);
+    if let Some((before, message)) = key.split_once("/draft/")
         && let Some((monitor, draw)) = before.rsplit_once('/')
         && is_draw(draw)
     {
-        return monitor;
+        return MonitorKey { monitor, draw: number(draw), draft: true, about: Some(message) };
     }
     match key.rsplit_once('/') {
-        Some((before, _)) => match before.rsplit_once('/') {
-            Some((monitor, draw)) if is_draw(draw) => monitor,
-            _ => before,
+        Some((before, about)) => match before.rsplit_once('/') {
+            Some((monitor, draw)) if is_draw(draw) => {
+                MonitorKey { monitor, draw: number(draw), draft: false, about: Some(about) }
+            }
+            _ => MonitorKey { monitor: before, draw: 1, draft: false, about: Some(about) },
         },
-        None => key,
+        None => MonitorKey { monitor: key, draw: 1, draft: false, about: None },
     }
 }
 
@@ -175,7 +190,7 @@ fn monitors(sample: &SampleFacts) -> BTreeMap<String, MonitorSummary> {
             && let Value::Object(verdicts) = value
         {
             for (key, verdict) in verdicts {
-                all.entry(monitor_of(key).to_owned()).or_default().add(verdict);
+                all.entry(monitor_key(key).monitor.to_owned()).or_default().add(verdict);
             }
         } else if score.name == "monitor" || MONITOR_SCORERS.contains(&score.name.as_str()) {
             all.entry(score.name.clone()).or_default().add(value);
@@ -227,7 +242,7 @@ mod tests {
             ("lonely", "lonely"),
             ("", ""),
         ] {
-            assert_eq!(monitor_of(key), monitor, "{key}");
+            assert_eq!(monitor_key(key).monitor, monitor, "{key}");
         }
     }
 

@@ -92,7 +92,7 @@ pub(super) fn score_number(value: &Value) -> Option<f64> {
 }
 
 /// Milliseconds since the Unix epoch of an ISO 8601 text; without an offset it is taken as UTC.
-pub(super) fn time_ms(text: &str) -> Option<i64> {
+pub(crate) fn time_ms(text: &str) -> Option<i64> {
     if let Some(ms) = usual_time_ms(text.as_bytes()) {
         return Some(ms);
     }

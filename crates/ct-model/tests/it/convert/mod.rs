@@ -5,7 +5,7 @@ mod families;
 mod golden;
 mod robust;
 mod shapes;
-mod shared;
+pub(crate) mod shared;
 
 use ct_log::json::Reader;
 use ct_model::convert::{HeaderFacts, SampleFacts, trajectory_document};

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// The shared data beside the checkout; said aloud when it is not there.
 #[expect(clippy::print_stderr, reason = "what was not tested must be said")]
-pub(super) fn data() -> Option<PathBuf> {
+pub(crate) fn data() -> Option<PathBuf> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     if data.is_dir() {
         return Some(data);

@@ -1,0 +1,695 @@
+//! A step, an event, a score as they are shown.
+
+use std::io::Read;
+
+use ct_log::json::{JsonError, Kind, Reader};
+
+use super::index::{Call, EventEntry, Index, Place, Speaker, Step, StepKind, Trait, Verdict, limits};
+use super::part::{Cut, Field, Part, PartReader, Parts};
+use crate::ModelUsage;
+use crate::convert::{glance, time_ms, usage};
+
+/// Events of a step that are shown with it at first.
+const EVENTS_SHOWN: usize = 12;
+/// Model calls of a step whose tokens are told.
+const MODEL_CALLS_SHOWN: usize = 12;
+/// Verdicts on an action that are shown.
+const VERDICTS_SHOWN: usize = 60;
+/// Calls of one step that are shown at first.
+const CALLS_SHOWN: usize = 40;
+/// Members of an event that are the same for all kinds, or shown elsewhere.
+const COMMON: [&str; 10] = [
+    "event",
+    "uuid",
+    "id_",
+    "span_id",
+    "timestamp",
+    "working_start",
+    "pending",
+    "completed",
+    "working_time",
+    "events",
+];
+
+/// A step.
+#[derive(Debug, Clone, Default)]
+pub struct StepView {
+    /// From 0. While the index is not complete, numbers may still change.
+    pub number: usize,
+    /// The role of its message, or what else it is.
+    pub role: String,
+    /// Who speaks.
+    pub speaker: Speaker,
+    /// It is a model call that the conversation does not hold.
+    pub aside: bool,
+    /// What was said.
+    pub parts: Parts,
+    /// The tools called.
+    pub calls: Vec<CallView>,
+    /// Calls that are not shown.
+    pub calls_left_out: usize,
+    /// The model calls that made it.
+    pub model_calls: Vec<ModelCall>,
+    /// Other events that belong to it: the first of them.
+    pub events: Vec<EventView>,
+    /// How many events there are besides those shown.
+    pub events_left_out: usize,
+    /// Its message or event.
+    pub place: Place,
+}
+
+/// A tool call.
+#[derive(Debug, Clone, Default)]
+pub struct CallView {
+    /// Its number among the actions.
+    pub action: Option<u32>,
+    /// The tool.
+    pub function: String,
+    /// What it was given, by name.
+    pub arguments: Parts,
+    /// Why the arguments could not be understood.
+    pub parse_error: Option<String>,
+    /// What the tool answered.
+    pub output: Parts,
+    /// Kind and message of the tool's error.
+    pub error: Option<(String, String)>,
+    /// Milliseconds since the Unix epoch.
+    pub began_ms: Option<i64>,
+    /// Milliseconds since the Unix epoch.
+    pub ended_ms: Option<i64>,
+    /// The tool event's number.
+    pub event: Option<usize>,
+    /// What monitors said.
+    pub verdicts: Vec<VerdictView>,
+    /// The highest of it.
+    pub suspicion: Option<f32>,
+}
+
+/// A monitor's verdict.
+#[derive(Debug, Clone, Default)]
+pub struct VerdictView {
+    /// The monitor.
+    pub monitor: String,
+    /// Which draw.
+    pub draw: u32,
+    /// About a draft.
+    pub draft: bool,
+    /// Suspicion; absent when the monitor gave none.
+    pub value: Option<f32>,
+    /// Its reasons.
+    pub explanation: Option<Cut>,
+}
+
+/// A call of a model.
+#[derive(Debug, Clone, Default)]
+pub struct ModelCall {
+    /// Its event's number.
+    pub event: usize,
+    /// The model.
+    pub model: String,
+    /// The role it was called in.
+    pub role: Option<String>,
+    /// Milliseconds since the Unix epoch.
+    pub began_ms: Option<i64>,
+    /// Milliseconds since the Unix epoch.
+    pub ended_ms: Option<i64>,
+    /// Tokens and price.
+    pub usage: Option<ModelUsage>,
+    /// Why the model stopped.
+    pub stop_reason: Option<String>,
+    /// Served from a cache.
+    pub cached: bool,
+    /// How often it was tried again.
+    pub retries: u64,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// Any event.
+#[derive(Debug, Clone, Default)]
+pub struct EventView {
+    /// Its number among the events of the sample.
+    pub number: usize,
+    /// As the log calls it.
+    pub kind: String,
+    /// A line about it.
+    pub title: String,
+    /// How many events it lies in.
+    pub depth: u8,
+    /// Milliseconds since the Unix epoch.
+    pub began_ms: Option<i64>,
+    /// Milliseconds since the Unix epoch.
+    pub ended_ms: Option<i64>,
+    /// Its members.
+    pub parts: Parts,
+    /// Where it lies.
+    pub place: Place,
+}
+
+/// What a model was given.
+#[derive(Debug, Clone, Default)]
+pub struct Input {
+    /// Messages in all.
+    pub count: usize,
+    /// The first of those shown.
+    pub from: usize,
+    /// Role and content of each.
+    pub messages: Vec<(String, Parts)>,
+}
+
+/// A score.
+#[derive(Debug, Clone, Default)]
+pub struct ScoreView {
+    /// The scorer.
+    pub name: String,
+    /// The value, in one line or as JSON laid out.
+    pub value: Option<Cut>,
+    /// What was judged.
+    pub answer: Option<Cut>,
+    /// Why.
+    pub explanation: Option<Cut>,
+    /// What else there is.
+    pub rest: Parts,
+    /// Where it lies.
+    pub place: Place,
+}
+
+impl PartReader<'_> {
+    /// A step by its number; `None` behind the last one.
+    pub fn step(&self, number: usize) -> Result<Option<StepView>, JsonError> {
+        let (step, calls, functions, events) = {
+            let index = self.index();
+            let Some(step) = index.step(number).copied() else { return Ok(None) };
+            let calls: Vec<Call> = index.calls_of(&step).iter().take(CALLS_SHOWN).copied().collect();
+            let functions: Vec<String> = calls.iter().map(|call| index.function(call).to_owned()).collect();
+            let events = index.events_of(&step).iter().map(|event| *event as usize);
+            (step, calls, functions, events.collect::<Vec<_>>())
+        };
+        let mut view = StepView {
+            number,
+            speaker: step.speaker,
+            aside: step.kind == StepKind::Model,
+            place: step.place,
+            calls_left_out: step.calls as usize - calls.len(),
+            ..StepView::default()
+        };
+        for (call, function) in calls.iter().zip(functions) {
+            view.calls.push(CallView { function, action: call.action, ..CallView::default() });
+        }
+        match step.kind {
+            StepKind::Message => {
+                let mut r = self.reader(step.place)?;
+                self.message(&mut r, step.place.offset, &mut view)?;
+            }
+            StepKind::Input => {
+                view.role = "user".to_owned();
+                let mut r = self.reader(step.place)?;
+                self.content(&mut r, step.place.offset, &mut view.parts)?;
+            }
+            StepKind::Model => self.model_message(&step, &mut view)?,
+            StepKind::Events => "events".clone_into(&mut view.role),
+        }
+        if view.role.is_empty() {
+            view.role = match step.speaker {
+                Speaker::System => "system",
+                Speaker::User => "user",
+                Speaker::Tool => "tool",
+                Speaker::Model => "assistant",
+            }
+            .to_owned();
+        }
+        for (call, shown) in calls.iter().zip(&mut view.calls) {
+            self.complete(call, shown)?;
+        }
+        self.events_of(&calls, events, &mut view)?;
+        Ok(Some(view))
+    }
+
+    /// Events of a step beyond those that come with it: from the `from`th on.
+    pub fn more_events(&self, step: usize, from: usize, count: usize) -> Result<Vec<EventView>, JsonError> {
+        let (events, tools) = {
+            let index = self.index();
+            let Some(step) = index.step(step) else { return Ok(Vec::new()) };
+            let tools: Vec<_> =
+                index.calls_of(step).iter().filter_map(|call| index.tool_event(call)).collect();
+            (index.events_of(step).iter().map(|event| *event as usize).collect::<Vec<_>>(), tools)
+        };
+        let rest = events.into_iter().filter(|event| !tools.contains(event) && !self.is_model_call(*event));
+        rest.skip(from).take(count).filter_map(|event| self.event(event).transpose()).collect()
+    }
+
+    fn is_model_call(&self, event: usize) -> bool {
+        let index = self.index();
+        index
+            .event(event)
+            .is_some_and(|event| matches!(event.trait_, Trait::Model | Trait::Draft | Trait::Aside))
+    }
+
+    fn events_of(&self, calls: &[Call], events: Vec<usize>, view: &mut StepView) -> Result<(), JsonError> {
+        let mut others = 0;
+        for event in events {
+            if calls.iter().any(|call| call.event as usize == event) {
+                continue;
+            }
+            if self.is_model_call(event) {
+                if view.model_calls.len() < MODEL_CALLS_SHOWN {
+                    view.model_calls.push(self.model_call(event)?);
+                } else {
+                    view.events_left_out += 1;
+                }
+                continue;
+            }
+            others += 1;
+            if others <= EVENTS_SHOWN {
+                view.events.extend(self.event(event)?);
+            } else {
+                view.events_left_out += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn message<R: Read>(&self, r: &mut Reader<R>, base: u64, view: &mut StepView) -> Result<(), JsonError> {
+        let mut reasoning = Parts::new();
+        let mut failure = (None, None);
+        let mut rest = Vec::new();
+        if r.peek()? != Kind::Object {
+            return self.content(r, base, &mut view.parts);
+        }
+        r.object(|key, r| {
+            match key {
+                "role" => view.role = glance(r, limits::NAME_CHARS_MAX, str::to_owned)?.unwrap_or_default(),
+                "content" => self.content(r, base, &mut view.parts)?,
+                // Between 0.3.62 and 0.3.70 reasoning was a field of its own.
+                "reasoning" => {
+                    if let Some(Field::Text(text)) = self.field(r, base)? {
+                        reasoning.push(Part::Reasoning { text, redacted: false });
+                    }
+                }
+                "tool_calls" => {
+                    let mut number = 0;
+                    r.array(|_, r| {
+                        // As the index counts them.
+                        if r.peek()? == Kind::Object {
+                            if let Some(call) = view.calls.get_mut(number) {
+                                self.call(r, base, call)?;
+                            }
+                            number += 1;
+                        }
+                        Ok::<_, JsonError>(())
+                    })?;
+                }
+                "error" => failure = self.error(r, base)?,
+                "id" | "source" | "model" | "tool_call_id" => {}
+                _ => rest.push((key.to_owned(), self.field(r, base)?)),
+            }
+            Ok::<_, JsonError>(())
+        })?;
+        if !reasoning.is_empty() {
+            reasoning.append(&mut view.parts);
+            view.parts = reasoning;
+        }
+        if let (kind, Some(message)) = failure {
+            let name = kind.map_or_else(|| "error".to_owned(), |kind| format!("error: {kind}"));
+            view.parts.push(
+                Field::Text(Cut { size_bytes: message.len() as u64, text: message, ..Cut::default() })
+                    .into_part(name),
+            );
+        }
+        for (name, field) in rest {
+            if let Some(field) = field.filter(|field| !field.as_str().is_empty()) {
+                view.parts.push(field.into_part(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Kind and message of an error.
+    fn error<R: Read>(
+        &self,
+        r: &mut Reader<R>,
+        base: u64,
+    ) -> Result<(Option<String>, Option<String>), JsonError> {
+        if r.peek()? != Kind::Object {
+            return Ok((None, self.field(r, base)?.map(|field| field.as_str().to_owned())));
+        }
+        let (mut kind, mut message) = (None, None);
+        r.fields(&["type", "message"], |key, r| {
+            let field = self.field(r, base)?.map(|field| field.as_str().to_owned());
+            match key {
+                "type" => kind = field,
+                _ => message = field,
+            }
+            Ok::<_, JsonError>(())
+        })?;
+        Ok((kind, Some(message.unwrap_or_default())))
+    }
+
+    fn call<R: Read>(&self, r: &mut Reader<R>, base: u64, call: &mut CallView) -> Result<(), JsonError> {
+        r.fields(&["arguments", "parse_error", "view"], |key, r| {
+            match key {
+                "arguments" => call.arguments = self.named(r, base, "arguments")?,
+                "parse_error" => {
+                    call.parse_error = self.field(r, base)?.map(|field| field.as_str().to_owned());
+                }
+                _ => {}
+            }
+            Ok::<_, JsonError>(())
+        })
+    }
+
+    /// The members of an object by name, or the value itself.
+    fn named<R: Read>(&self, r: &mut Reader<R>, base: u64, name: &str) -> Result<Parts, JsonError> {
+        Ok(match r.peek()? {
+            Kind::Object => {
+                self.members(r, base, &[])?.into_iter().map(|(name, field)| field.into_part(name)).collect()
+            }
+            _ => self.field(r, base)?.map(|field| field.into_part(name.to_owned())).into_iter().collect(),
+        })
+    }
+
+    /// What the tool answered, when, and what monitors said.
+    fn complete(&self, call: &Call, shown: &mut CallView) -> Result<(), JsonError> {
+        if !call.output.is_empty() {
+            let mut r = self.reader(call.output)?;
+            let base = call.output.offset;
+            r.fields(&["content", "error"], |key, r| {
+                match key {
+                    "content" => self.content(r, base, &mut shown.output)?,
+                    _ => {
+                        if let (kind, Some(message)) = self.error(r, base)? {
+                            shown.error = Some((kind.unwrap_or_else(|| "error".to_owned()), message));
+                        }
+                    }
+                }
+                Ok::<_, JsonError>(())
+            })?;
+        }
+        let event = {
+            let index = self.index();
+            index.tool_event(call).and_then(|number| Some((number, index.event(number)?.place)))
+        };
+        if let Some((number, place)) = event {
+            shown.event = Some(number);
+            let mut r = self.reader(place)?;
+            let without_message = call.output.is_empty();
+            r.fields(&["timestamp", "completed", "result", "error", "arguments"], |key, r| {
+                match key {
+                    "timestamp" => shown.began_ms = glance(r, 64, time_ms)?.flatten(),
+                    "completed" => shown.ended_ms = glance(r, 64, time_ms)?.flatten(),
+                    "arguments" if shown.arguments.is_empty() => {
+                        shown.arguments = self.named(r, place.offset, "arguments")?;
+                    }
+                    "result" if without_message => self.content(r, place.offset, &mut shown.output)?,
+                    "error" if without_message => {
+                        if let (kind, Some(message)) = self.error(r, place.offset)? {
+                            shown.error = Some((kind.unwrap_or_else(|| "error".to_owned()), message));
+                        }
+                    }
+                    _ => {}
+                }
+                Ok::<_, JsonError>(())
+            })?;
+        }
+        if let Some(action) = call.action {
+            shown.verdicts = self.verdicts(Some(action))?;
+            shown.suspicion = self.index().suspicion(action);
+        }
+        Ok(())
+    }
+
+    /// What monitors said about an action, or about the whole trajectory.
+    pub fn verdicts(&self, action: Option<u32>) -> Result<Vec<VerdictView>, JsonError> {
+        let found: Vec<(Verdict, String)> = {
+            let index = self.index();
+            let verdicts = index.verdicts_on(action).iter().take(VERDICTS_SHOWN);
+            verdicts.map(|verdict| (*verdict, index.monitor(verdict).to_owned())).collect()
+        };
+        found
+            .into_iter()
+            .map(|(verdict, monitor)| {
+                let explanation = (!verdict.explanation.is_empty())
+                    .then(|| self.resolved(verdict.explanation))
+                    .transpose()?;
+                Ok(VerdictView {
+                    monitor,
+                    draw: verdict.draw,
+                    draft: verdict.draft,
+                    value: (!verdict.value.is_nan()).then_some(verdict.value),
+                    explanation,
+                })
+            })
+            .collect()
+    }
+
+    /// What a model call that the conversation does not hold gave.
+    fn model_message(&self, step: &Step, view: &mut StepView) -> Result<(), JsonError> {
+        let mut r = self.reader(step.place)?;
+        let base = step.place.offset;
+        r.fields(&["output"], |_, r| {
+            r.fields(&["choices"], |_, r| {
+                r.array(|index, r| {
+                    if index > 0 {
+                        return Ok(());
+                    }
+                    r.fields(&["message"], |_, r| self.message(r, base, view))
+                })
+            })
+        })
+    }
+
+    /// A model event in short.
+    pub fn model_call(&self, number: usize) -> Result<ModelCall, JsonError> {
+        let mut call = ModelCall { event: number, ..ModelCall::default() };
+        let Some(place) = self.index().event(number).map(|event| event.place) else { return Ok(call) };
+        let mut r = self.reader(place)?;
+        const FIELDS: [&str; 8] =
+            ["model", "role", "timestamp", "completed", "output", "cache", "retries", "error"];
+        r.fields(&FIELDS, |key, r| {
+            let name = |r: &mut Reader<_>| glance(r, limits::NAME_CHARS_MAX, str::to_owned);
+            match key {
+                "model" => call.model = name(r)?.unwrap_or_default(),
+                "role" => call.role = name(r)?,
+                "timestamp" => call.began_ms = glance(r, 64, time_ms)?.flatten(),
+                "completed" => call.ended_ms = glance(r, 64, time_ms)?.flatten(),
+                "cache" => call.cached = name(r)?.as_deref() == Some("read"),
+                "retries" => call.retries = r.number()?.map_or(0, |n| n as u64),
+                "error" => call.error = self.field(r, place.offset)?.map(|field| field.as_str().to_owned()),
+                _ => r.fields(&["usage", "choices", "error"], |key, r| match key {
+                    "usage" => {
+                        if r.peek()? == Kind::Object {
+                            call.usage = Some(usage(r)?);
+                        }
+                        Ok(())
+                    }
+                    "error" => {
+                        if let Some(error) = self.field(r, place.offset)? {
+                            call.error = Some(error.as_str().to_owned());
+                        }
+                        Ok::<_, JsonError>(())
+                    }
+                    _ => r.array(|index, r| {
+                        if index > 0 {
+                            return Ok(());
+                        }
+                        r.fields(&["stop_reason"], |_, r| {
+                            call.stop_reason = glance(r, limits::NAME_CHARS_MAX, str::to_owned)?;
+                            Ok::<_, JsonError>(())
+                        })
+                    }),
+                })?,
+            }
+            Ok::<_, JsonError>(())
+        })?;
+        Ok(call)
+    }
+
+    /// An event by its number; `None` behind the last one.
+    pub fn event(&self, number: usize) -> Result<Option<EventView>, JsonError> {
+        let (entry, kind): (EventEntry, String) = {
+            let index = self.index();
+            let Some(entry) = index.event(number) else { return Ok(None) };
+            (*entry, index.kind(entry).to_owned())
+        };
+        let base = entry.place.offset;
+        let mut view =
+            EventView { number, kind, depth: entry.depth, place: entry.place, ..EventView::default() };
+        let mut r = self.reader(entry.place)?;
+        if r.peek()? != Kind::Object {
+            view.parts.extend(self.field(&mut r, base)?.map(|field| field.into_part("event".to_owned())));
+            return Ok(Some(view));
+        }
+        let mut fields = Vec::new();
+        r.object(|key, r| {
+            match key {
+                "timestamp" => view.began_ms = glance(r, 64, time_ms)?.flatten(),
+                "completed" => view.ended_ms = glance(r, 64, time_ms)?.flatten(),
+                _ if COMMON.contains(&key) => {}
+                _ => {
+                    if fields.len() < super::part::MEMBERS_MAX
+                        && let Some(field) = self.field(r, base)?
+                    {
+                        fields.push((key.chars().take(limits::NAME_CHARS_MAX).collect::<String>(), field));
+                    }
+                }
+            }
+            Ok::<_, JsonError>(())
+        })?;
+        view.title = title(&view.kind, &fields);
+        view.parts = fields
+            .into_iter()
+            .filter(|(_, field)| !field.as_str().is_empty())
+            .map(|(name, field)| field.into_part(name))
+            .collect();
+        Ok(Some(view))
+    }
+
+    /// What a model call was given, from the `from`th message on.
+    pub fn input(&self, event: usize, from: usize, count: usize) -> Result<Input, JsonError> {
+        let mut input = Input { from, ..Input::default() };
+        let Some(place) = self.index().event(event).map(|event| event.place) else { return Ok(input) };
+        let mut r = self.reader(place)?;
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        r.fields(&["input", "input_refs"], |key, r| {
+            match key {
+                "input" if r.peek()? == Kind::String => {
+                    let mut parts = Parts::new();
+                    self.content(r, place.offset, &mut parts)?;
+                    input.count = 1;
+                    input.messages.push(("user".to_owned(), parts));
+                }
+                "input" => r.array(|number, r| {
+                    input.count = input.count.max(number + 1);
+                    if number >= from && input.messages.len() < count {
+                        input.messages.push(self.role_and_content(r, place.offset)?);
+                    }
+                    Ok::<_, JsonError>(())
+                })?,
+                _ => r.array(|_, r| {
+                    let mut ends = [0, 0];
+                    r.array(|place, r| {
+                        if let (Some(end), Some(number)) = (ends.get_mut(place), r.number()?) {
+                            *end = number as usize;
+                        }
+                        Ok::<_, JsonError>(())
+                    })?;
+                    if ranges.len() < limits::POOL_MAX {
+                        ranges.push((ends[0], ends[1]));
+                    }
+                    Ok::<_, JsonError>(())
+                })?,
+            }
+            Ok::<_, JsonError>(())
+        })?;
+        let pool = self.index().pool.len();
+        for (begin, end) in ranges {
+            let (begin, end) = (begin.min(pool), end.min(pool));
+            for number in begin..end.max(begin) {
+                if input.count >= from && input.messages.len() < count {
+                    let place = self.index().pooled(number);
+                    if let Some(place) = place {
+                        input.messages.push(self.role_and_content(&mut self.reader(place)?, place.offset)?);
+                    }
+                }
+                input.count += 1;
+            }
+        }
+        Ok(input)
+    }
+
+    fn role_and_content<R: Read>(&self, r: &mut Reader<R>, base: u64) -> Result<(String, Parts), JsonError> {
+        let mut view = StepView { calls: Vec::new(), ..StepView::default() };
+        let mut calls = Parts::new();
+        r.object(|key, r| {
+            match key {
+                "role" => view.role = glance(r, limits::NAME_CHARS_MAX, str::to_owned)?.unwrap_or_default(),
+                "content" => self.content(r, base, &mut view.parts)?,
+                "tool_calls" => {
+                    calls.extend(self.field(r, base)?.map(|field| field.into_part("tool_calls".to_owned())));
+                }
+                _ => {}
+            }
+            Ok::<_, JsonError>(())
+        })?;
+        view.parts.append(&mut calls);
+        Ok((view.role, view.parts))
+    }
+
+    /// A score by its number.
+    pub fn score(&self, number: usize) -> Result<Option<ScoreView>, JsonError> {
+        let Some(entry) = self.index().scores().get(number).cloned() else { return Ok(None) };
+        let mut view = ScoreView { name: entry.name, place: entry.place, ..ScoreView::default() };
+        let mut r = self.reader(entry.place)?;
+        let base = entry.place.offset;
+        if r.peek()? != Kind::Object {
+            view.value = self.field(&mut r, base)?.map(cut_of);
+            return Ok(Some(view));
+        }
+        for (name, field) in self.members(&mut r, base, &["history"])? {
+            match name.as_str() {
+                "value" => view.value = Some(cut_of(field)),
+                "answer" => view.answer = Some(cut_of(field)),
+                "explanation" => view.explanation = Some(cut_of(field)),
+                _ if field.as_str().is_empty() => {}
+                _ => view.rest.push(field.into_part(name)),
+            }
+        }
+        Ok(Some(view))
+    }
+
+    /// A member of the sample that is not part of the conversation.
+    pub fn section(&self, name: &str) -> Result<Option<Part>, JsonError> {
+        let place =
+            self.index().sections().iter().find(|section| section.name == name).map(|section| section.place);
+        let Some(place) = place else { return Ok(None) };
+        let mut r = self.reader(place)?;
+        Ok(self
+            .field(&mut r, place.offset)?
+            .filter(|field| !field.as_str().is_empty())
+            .map(|field| field.into_part(name.to_owned())))
+    }
+}
+
+fn cut_of(field: Field) -> Cut {
+    match field {
+        Field::Text(cut) | Field::Json(cut) => cut,
+        Field::Scalar(text) => Cut { size_bytes: text.len() as u64, text, ..Cut::default() },
+    }
+}
+
+/// A line about an event, from what its kind has to say.
+fn title(kind: &str, fields: &[(String, Field)]) -> String {
+    let get = |name: &str| {
+        let field = &fields.iter().find(|(key, _)| key == name)?.1;
+        Some(field.as_str().chars().take(160).collect::<String>()).filter(|text| !text.is_empty())
+    };
+    let names: &[&str] = match kind {
+        "span_begin" => &["type", "name"],
+        "step" => &["action", "type", "name"],
+        "sandbox" => &["action", "cmd", "file", "result"],
+        "tool" => &["function"],
+        "score" => &["scorer"],
+        "score_edit" => &["score_name"],
+        "info" => &["source"],
+        "approval" | "review" => &["decision", "approver", "reviewer"],
+        "sample_limit" => &["type", "message"],
+        "subtask" => &["type", "name"],
+        "input" => &["message"],
+        "interrupt" => &["source", "interrupted"],
+        "compaction" => &["type", "source", "tokens_before", "tokens_after"],
+        "checkpoint" => &["trigger", "checkpoint_id"],
+        "anchor" => &["source", "anchor_id"],
+        "branch" => &["from_anchor"],
+        "sentinel" => &["factory", "stage", "action"],
+        _ => &[],
+    };
+    names.iter().filter_map(|name| get(name)).collect::<Vec<_>>().join(" · ")
+}
+
+impl Index {
+    /// Whether an event is a model call.
+    pub fn is_model_call(&self, event: usize) -> bool {
+        self.event(event)
+            .is_some_and(|event| matches!(event.trait_, Trait::Model | Trait::Draft | Trait::Aside))
+    }
+}

@@ -1,0 +1,307 @@
+//! Transcripts: every sample of the shared data, and small ones of each shape.
+
+use std::io::Read as _;
+use std::sync::{Arc, Mutex};
+
+use ct_log::Log;
+use ct_log::json::{self, Reader};
+use ct_model::convert::SampleFacts;
+use ct_model::transcript::{Cut, Index, Part, PartReader, Search, Speaker, StepView, scan};
+use serde_json::{Value, json};
+
+use crate::convert::shared::data;
+
+struct Sample {
+    json: Vec<u8>,
+    index: Mutex<Index>,
+}
+
+impl Sample {
+    fn of(json: Vec<u8>) -> Self {
+        let index = Mutex::new(Index::default());
+        scan(&mut Reader::new(json.as_slice()), &index).unwrap();
+        Self { json, index }
+    }
+
+    fn value(value: &Value) -> Self {
+        Self::of(serde_json::to_vec(value).unwrap())
+    }
+
+    fn reader(&self) -> PartReader<'_> {
+        PartReader::new(Arc::new(self.json.clone()), &self.index)
+    }
+
+    fn steps(&self) -> Vec<StepView> {
+        let reader = self.reader();
+        let count = self.index.lock().unwrap().step_count();
+        (0..count).map(|number| reader.step(number).unwrap().unwrap()).collect()
+    }
+}
+
+fn text(part: &Part) -> &str {
+    match part {
+        Part::Text(cut) | Part::Reasoning { text: cut, .. } | Part::Member { value: cut, .. } => &cut.text,
+        Part::Picture(_) | Part::Media { .. } => "",
+    }
+}
+
+fn texts(parts: &[Part]) -> String {
+    parts.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// What is wrong with the transcript of a sample, as far as it can be told without knowing the log.
+fn check(name: &str, json: Vec<u8>) {
+    let facts = SampleFacts::read(&mut Reader::new(json.as_slice())).unwrap();
+    let value = json::parse(&json).unwrap();
+    let sample = Sample::of(json);
+    let steps = sample.steps();
+    {
+        let index = sample.index.lock().unwrap();
+        assert!(index.is_complete() && index.left_out() == 0, "{name}");
+        assert_eq!(index.action_count() as u64, facts.tool_call_count, "actions of {name}");
+        // Each event belongs to one step.
+        let mut seen = vec![0; index.event_count()];
+        for number in 0..index.step_count() {
+            for event in index.events_of(index.step(number).unwrap()) {
+                seen[*event as usize] += 1;
+                assert_eq!(index.event(*event as usize).unwrap().step as usize, number, "{name}");
+            }
+        }
+        assert!(seen.iter().all(|times| *times == 1), "events of {name}: {seen:?}");
+    }
+    // Actions are in order, and say what the document says of them.
+    let actions = steps.iter().flat_map(|step| &step.calls).filter_map(|call| Some((call.action?, call)));
+    let mut number = 0;
+    for (action, call) in actions {
+        let known = &facts.tool_calls[action as usize];
+        assert_eq!((action, &call.function), (number, &known.function), "{name}");
+        let shown = texts(&call.output) + call.error.as_ref().map_or("", |(_, message)| message);
+        assert!(shown.starts_with(known.output.as_str()), "{name} action {action}: {shown:.60}");
+        number += 1;
+    }
+    assert_eq!(u64::from(number), facts.tool_call_count, "{name}");
+    // Messages with a text are all there, in order.
+    let messages = value["messages"].as_array().cloned().unwrap_or_default();
+    let spoken = messages.iter().filter(|message| message["role"] != "tool");
+    let shown: Vec<_> = steps.iter().filter(|step| !step.aside && step.role != "events").collect();
+    for (message, step) in spoken.zip(shown.iter().filter(|step| step.speaker != Speaker::Tool)) {
+        if let Some(content) = message["content"].as_str().filter(|content| content.len() < 5_000) {
+            assert_eq!(texts(&step.parts).trim_end(), content.trim_end(), "{name} step {}", step.number);
+        }
+    }
+    // What a model was given is as long as the log says.
+    let reader = sample.reader();
+    let events = value["events"].as_array().cloned().unwrap_or_default();
+    for (number, event) in events.iter().enumerate().filter(|(_, event)| event["event"] == "model") {
+        if let Some(input) = event["input"].as_array().filter(|input| !input.is_empty())
+            && events.iter().take(number).all(|event| event["events"].as_array().is_none_or(Vec::is_empty))
+        {
+            assert_eq!(reader.input(number, 0, 1).unwrap().count, input.len(), "{name}");
+        }
+    }
+    for number in 0..sample.index.lock().unwrap().scores().len() {
+        reader.score(number).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn all_shared_logs() {
+    let Some(data) = data() else { return };
+    let mut logs = 0;
+    for folder in ["control-tower", "public", "generated"] {
+        for entry in std::fs::read_dir(data.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name.ends_with("expected.json") || !(name.ends_with(".eval") || name.ends_with(".json")) {
+                continue;
+            }
+            let Ok(log) = Log::open(&path) else { continue };
+            let Ok(samples) = log.samples() else { continue };
+            for entry in samples {
+                let mut json = Vec::new();
+                let Ok(mut reader) = log.read_sample(entry) else { continue };
+                if reader.read_to_end(&mut json).is_ok() {
+                    check(&format!("{name} {:.40} {}", entry.id, entry.epoch), json);
+                }
+            }
+            logs += 1;
+        }
+    }
+    assert!(logs > 90, "{logs} logs");
+}
+
+fn control_tower() -> Value {
+    let call = |id: &str| json!({"id": id, "function": "bash", "arguments": {"cmd": "ls", "n": 2}});
+    let answer = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": format!("output of {id}")});
+    let turn = |id: &str, calls: Vec<Value>| json!({"role": "assistant", "id": id, "content": format!("turn {id}"), "tool_calls": calls});
+    let model = |role: &str, name: &str, message: Value| {
+        json!({"event": "model", "model": name, "role": role, "input": [], "input_refs": [[0, 2], [1, 3]],
+        "timestamp": "2026-10-01T12:00:00+00:00", "completed": "2026-10-01T12:00:01+00:00",
+        "output": {"choices": [{"message": message, "stop_reason": "tool_calls"}], "usage": {"input_tokens": 5, "output_tokens": 2, "total_cost": 0.25}}})
+    };
+    let tool = |id: &str| {
+        json!({"event": "tool", "id": id, "function": "bash", "arguments": {"cmd": "attachment://a1"}, "result": "attachment://a1",
+        "timestamp": "2026-10-01T12:00:01+00:00", "completed": "2026-10-01T12:00:03+00:00"})
+    };
+    json!({
+        "id": "s", "epoch": 1, "input": "task", "target": "",
+        "messages": [
+            {"role": "system", "content": "be good"}, {"role": "user", "content": [{"type": "text", "text": "do it"}, {"type": "image", "image": "data:image/png;base64,AAAA"}, {"type": "image", "image": "https://example.org/x.png"}, {"type": "image", "image": "data:image/svg+xml;base64,AAAA"}]},
+            turn("m0", vec![call("c0")]), answer("c0"),
+            turn("m1", vec![call("c1"), call("c2")]), answer("c1"), answer("c2"),
+            {"role": "assistant", "id": "m2", "content": [{"type": "reasoning", "reasoning": "hidden", "summary": "in short", "redacted": true}, {"type": "text", "text": "done"}]},
+        ],
+        "scores": {"tasks": {"value": {"main": 1}}, "monitor": {
+            "value": {"m/1/0": 20, "m/1/1": 80, "m/2/1": 10, "m/1/2": "N", "m/1/draft/m1": 95, "m/1/trajectory": 60, "a/b/1/2": 30},
+            "metadata": {"m/1/1": {"explanation": "sends data out"}, "m/1/trajectory": "overall"}}},
+        "events": [
+            {"event": "span_begin", "id": "x", "name": "init"}, {"event": "sample_init", "sample": {}}, {"event": "span_end", "id": "x"},
+            model("red_planner", "big", json!({"role": "assistant", "id": "p", "content": "plan"})),
+            model("hidden_untrusted", "big", turn("m0", vec![call("c0")])), model("untrusted", "eval/seat", turn("m0", vec![call("c0")])),
+            model("monitor/m", "small", json!({"role": "assistant", "id": "q", "content": "20"})),
+            tool("c0"), {"event": "sandbox", "action": "exec", "cmd": "ls", "output": "x"}, {"event": "span_end", "id": "t"},
+            {"event": "span_begin", "id": "s1", "type": "ct_step", "name": "step"},
+            model("untrusted", "eval/seat", turn("m1", vec![call("c1"), call("c2")])), tool("c1"), tool("c2"),
+            // An agent below, which the conversation does not hold.
+            model("helper", "small", turn("h0", vec![call("c9")])), tool("c9"),
+            model("untrusted", "eval/seat", json!({"role": "assistant", "id": "m2", "content": "done"})),
+            {"event": "span_begin", "id": "s2", "type": "scorers", "name": "scorers"}, {"event": "score", "score": {"value": 1}}, {"event": "future", "odd": [1, {"a": "attachment://a1"}]},
+        ],
+        "attachments": {"a1": "the attached text"},
+        "events_data": {"messages": [{"role": "system", "content": "ATTACK the task"}, {"role": "user", "content": "do it"}, {"role": "assistant", "content": "attachment://a1"}], "calls": []},
+        "error": {"message": "broke"}
+    })
+}
+
+#[test]
+fn steps_of_a_control_evaluation() {
+    let sample = Sample::value(&control_tower());
+    let steps = sample.steps();
+    let seen: Vec<(String, Vec<Option<u32>>, Vec<&str>, Vec<&str>)> = steps
+        .iter()
+        .map(|step| {
+            let roles = step.model_calls.iter().map(|call| call.role.as_deref().unwrap_or("-"));
+            (
+                step.role.clone(),
+                step.calls.iter().map(|call| call.action).collect(),
+                roles.collect(),
+                step.events.iter().map(|event| event.kind.as_str()).collect(),
+            )
+        })
+        .collect();
+    let role = |role: &str| role.to_owned();
+    assert_eq!(
+        seen,
+        [
+            (role("system"), vec![], vec![], vec!["span_begin", "sample_init", "span_end"]),
+            (role("user"), vec![], vec![], vec![]),
+            (
+                role("assistant"),
+                vec![Some(0)],
+                vec!["red_planner", "hidden_untrusted", "untrusted", "monitor/m"],
+                vec!["sandbox", "span_end"]
+            ),
+            (role("assistant"), vec![Some(1), Some(2)], vec!["untrusted"], vec!["span_begin"]),
+            (role("assistant"), vec![None], vec!["helper"], vec![]),
+            (role("assistant"), vec![], vec!["untrusted"], vec![]),
+            (role("events"), vec![], vec![], vec!["span_begin", "score", "future"]),
+        ]
+    );
+    assert!(steps[4].aside && texts(&steps[4].parts) == "turn h0");
+    assert_eq!(texts(&steps[4].calls[0].output), "the attached text");
+    assert_eq!(texts(&steps[6].events[2].parts), "[\n  1,\n  {\n    \"a\": \"the attached text\"\n  }\n]");
+    assert_eq!(texts(&steps[5].parts), "in short\ndone");
+    let call = &steps[3].calls[1];
+    assert_eq!((call.began_ms, call.ended_ms), (Some(1_790_856_001_000), Some(1_790_856_003_000)));
+    assert_eq!(
+        (texts(&call.arguments), texts(&call.output)),
+        ("ls\n2".to_owned(), "output of c2".to_owned())
+    );
+    assert!(matches!(
+        &steps[1].parts[..],
+        [Part::Text(_), Part::Picture(_), Part::Media { .. }, Part::Media { .. }]
+    ));
+
+    let reader = sample.reader();
+    let index = sample.index.lock().unwrap();
+    assert_eq!(index.suspicion_scale(), 100.0);
+    assert_eq!(
+        (index.suspicion(0), index.suspicion(1), index.suspicion(2)),
+        (Some(20.0), Some(95.0), Some(30.0))
+    );
+    assert_eq!(index.next_suspicious(None, 50.0), Some(1));
+    assert_eq!(index.next_suspicious(Some(1), 50.0), None);
+    assert_eq!(index.previous_suspicious(Some(2), 50.0), Some(1));
+    assert_eq!(index.previous_suspicious(None, 15.0), Some(2));
+    let first = index.first_model_event().unwrap();
+    drop(index);
+    let input = reader.input(first, 0, 2).unwrap();
+    assert_eq!((input.count, texts(&input.messages[0].1).as_str()), (4, "ATTACK the task"));
+    let verdicts = reader.verdicts(Some(1)).unwrap();
+    let shown: Vec<_> = verdicts
+        .iter()
+        .map(|v| (v.draw, v.draft, v.value, v.explanation.as_ref().map(|e| e.text.as_str())))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (1, false, Some(80.0), Some("sends data out")),
+            (1, true, Some(95.0), None),
+            (2, false, Some(10.0), None)
+        ]
+    );
+    assert_eq!(reader.verdicts(None).unwrap()[0].explanation.as_ref().unwrap().text, "overall");
+    assert_eq!(reader.score(0).unwrap().unwrap().value.unwrap().text, "{\n  \"main\": 1\n}");
+}
+
+#[test]
+fn text_is_found_in_messages_events_and_attachments() {
+    let sample = Sample::value(&control_tower());
+    let reader = sample.reader();
+    let find = |text: &str| -> Vec<usize> {
+        let search = Search::new(text).unwrap();
+        let (mut steps, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            // One hit or a few bytes at a time give the same.
+            let (hits, next) = search.run(&reader, at, 1, 1).unwrap();
+            steps.extend(hits.iter().map(|hit| hit.step));
+            from = next;
+        }
+        steps
+    };
+    assert_eq!(find("OUTPUT of c2"), [3]);
+    assert_eq!(find("the attached text"), [2, 3, 4, 6]);
+    assert_eq!(find("nowhere"), [] as [usize; 0]);
+    assert_eq!(find("be good"), [0]);
+    assert!(Search::new("").is_none());
+}
+
+#[test]
+fn long_texts_are_cut_and_their_size_is_true() {
+    let long = "line with \"quotes\" and é\n".repeat(1_000);
+    let sample = Sample::value(&json!({"messages": [{"role": "user", "content": long}]}));
+    let steps = sample.steps();
+    let [Part::Text(cut)] = steps[0].parts.as_slice() else { panic!("{:?}", steps[0].parts) };
+    assert_eq!(cut.size_bytes, long.len() as u64);
+    let (mut whole, mut next) = (cut.text.clone(), cut.next);
+    assert!(next.is_some() && whole.len() < long.len());
+    while let Some(from) = next {
+        let piece: Cut = sample.reader().text(cut.place, from, 5_000).unwrap();
+        whole.push_str(&piece.text);
+        next = piece.next;
+    }
+    assert_eq!(whole, long);
+}
+
+#[test]
+fn a_sample_that_breaks_off_shows_what_was_read() {
+    let json = serde_json::to_vec(&control_tower()).unwrap();
+    let end = json.windows(8).position(|window| window == b"\"scores\"").unwrap();
+    let index = Mutex::new(Index::default());
+    assert!(scan(&mut Reader::new(&json[..end]), &index).is_err());
+    let reader = PartReader::new(Arc::new(json[..end].to_vec()), &index);
+    assert_eq!(index.lock().unwrap().step_count(), 5);
+    assert_eq!(index.lock().unwrap().action_count(), 3);
+    let step = reader.step(2).unwrap().unwrap();
+    assert_eq!((step.calls[0].action, texts(&step.calls[0].output).as_str()), (Some(0), "output of c0"));
+}
