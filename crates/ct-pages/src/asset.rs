@@ -13,14 +13,18 @@ pub enum Asset {
     BaseJs,
     /// What pages with a table to choose from do.
     TableJs,
+    /// The style of transcripts.
+    TranscriptCss,
+    /// What transcripts do.
+    TranscriptJs,
     /// The icon.
     Icon,
 }
 
-use Asset::{BaseCss, BaseJs, Icon, TableJs};
+use Asset::{BaseCss, BaseJs, Icon, TableJs, TranscriptCss, TranscriptJs};
 
 /// A module comes behind those that it imports.
-const ALL: [Asset; 4] = [BaseCss, Icon, BaseJs, TableJs];
+const ALL: [Asset; 6] = [BaseCss, Icon, BaseJs, TableJs, TranscriptCss, TranscriptJs];
 
 struct Served {
     path: String,
@@ -34,6 +38,8 @@ impl Asset {
             BaseCss => ("base", "css", include_str!("../assets/base.css")),
             BaseJs => ("base", "js", include_str!("../assets/base.js")),
             TableJs => ("table", "js", include_str!("../assets/table.js")),
+            TranscriptCss => ("transcript", "css", include_str!("../assets/transcript.css")),
+            TranscriptJs => ("transcript", "js", include_str!("../assets/transcript.js")),
             Icon => ("icon", "svg", include_str!("../assets/icon.svg")),
         }
     }

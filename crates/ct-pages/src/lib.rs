@@ -16,6 +16,8 @@ mod plot;
 
 mod text;
 
+pub mod transcript;
+
 pub use address::Query;
 pub use asset::Asset;
 pub use format::{bytes, count, duration_ms, number, percent, time, usd};

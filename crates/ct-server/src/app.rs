@@ -16,6 +16,7 @@ use crate::pages::summaries::Summaries;
 use crate::proxies::Network;
 use crate::signing::Signer;
 use crate::throttle::Throttle;
+use crate::transcripts::Transcripts;
 use crate::walks::Walks;
 
 /// Who may read.
@@ -63,6 +64,8 @@ pub(crate) struct Parts {
     pub(crate) summaries: Summaries,
     /// Turns for making ZIP files.
     pub(crate) exports: Arc<Semaphore>,
+    /// Samples that someone reads.
+    pub(crate) transcripts: Transcripts,
 }
 
 impl std::ops::Deref for App {
@@ -75,6 +78,7 @@ impl std::ops::Deref for App {
 impl App {
     pub(crate) fn new(store: Arc<Store>, config: ServerConfig) -> Result<Self, StoreError> {
         let signer = Signer::new(&store.secret("sign addresses", 32)?);
+        let transcripts = Transcripts::new(store.data_dir().join("tmp"));
         Ok(Self(Arc::new(Parts {
             store,
             config,
@@ -85,6 +89,7 @@ impl App {
             metrics: Metrics::new(),
             summaries: Summaries::default(),
             exports: Arc::new(Semaphore::new(limits::EXPORTS_MAX)),
+            transcripts,
         })))
     }
 

@@ -25,6 +25,7 @@ mod serve;
 mod shown;
 mod signing;
 mod throttle;
+mod transcripts;
 mod walks;
 mod zip;
 

@@ -98,5 +98,29 @@ pub(crate) const COMMENT_EDITS_MAX: u64 = 200;
 pub(crate) const SUMMARIES_MAX: usize = 512;
 /// How long someone stays signed in on the pages.
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Samples that are kept inflated for their readers.
+pub(crate) const SPOOLS_MAX: usize = 32;
+/// Samples that are inflated at a time.
+pub(crate) const SPOOLS_AT_A_TIME: usize = 6;
+/// Bytes on disk of all of them together, and of the largest one.
+pub(crate) const SPOOL_BYTES_MAX: u64 = 8 << 30;
+/// Bytes of their indexes in memory, beyond which the oldest are forgotten.
+pub(crate) const INDEX_BYTES_MAX: usize = 128 << 20;
+/// How long the first screen of a sample may wait for what it shows.
+pub(crate) const FIRST_SCREEN_WAIT: Duration = Duration::from_millis(600);
+/// Bytes of a piece of a long text on a page.
+pub(crate) const MORE_TEXT_BYTES: usize = 64 << 10;
+/// Bytes of raw JSON on a page; up to twice as many are laid out.
+pub(crate) const RAW_BYTES: usize = 64 << 10;
+/// Bytes of an image as it is written in a sample.
+pub(crate) const IMAGE_BYTES_MAX: u64 = 24 << 20;
+/// Bytes that one request to find something looks through.
+pub(crate) const FIND_BYTES: u64 = 64 << 20;
+/// Steps that it finds, at most.
+pub(crate) const FIND_HITS: usize = 200;
+/// Trajectories looked through for the place of one in its list.
+pub(crate) const NEIGHBOURS_SEARCHED: u64 = 20_000;
+/// So many at a time.
+pub(crate) const NEIGHBOURS_PAGE: u64 = 2_000;
 /// How often what nobody needs is collected.
 pub(crate) const COLLECT_EVERY: Duration = Duration::from_secs(60 * 60);

@@ -443,8 +443,8 @@ fn key(action: Option<u32>) -> u64 {
     action.map_or(0, |action| u64::from(action) + 1)
 }
 
-pub(super) fn by_action(verdict: &Verdict) -> (u64, u32, u32) {
-    (key(verdict.action), verdict.monitor, verdict.draw)
+pub(super) fn by_action(verdict: &Verdict) -> (u64, u32, bool, u32) {
+    (key(verdict.action), verdict.monitor, verdict.draft, verdict.draw)
 }
 
 fn highest(values: impl Iterator<Item = f32>) -> Option<f32> {

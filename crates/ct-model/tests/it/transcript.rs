@@ -86,7 +86,8 @@ fn check(name: &str, json: Vec<u8>) {
     let shown: Vec<_> = steps.iter().filter(|step| !step.aside && step.role != "events").collect();
     for (message, step) in spoken.zip(shown.iter().filter(|step| step.speaker != Speaker::Tool)) {
         if let Some(content) = message["content"].as_str().filter(|content| content.len() < 5_000) {
-            assert_eq!(texts(&step.parts).trim_end(), content.trim_end(), "{name} step {}", step.number);
+            // Other members of a message come behind.
+            assert!(texts(&step.parts).starts_with(content.trim_end()), "{name} step {}", step.number);
         }
     }
     // What a model was given is as long as the log says.
@@ -99,7 +100,8 @@ fn check(name: &str, json: Vec<u8>) {
             assert_eq!(reader.input(number, 0, 1).unwrap().count, input.len(), "{name}");
         }
     }
-    for number in 0..sample.index.lock().unwrap().scores().len() {
+    let scores = sample.index.lock().unwrap().scores().len();
+    for number in 0..scores {
         reader.score(number).unwrap().unwrap();
     }
 }
@@ -246,8 +248,8 @@ fn steps_of_a_control_evaluation() {
         shown,
         [
             (1, false, Some(80.0), Some("sends data out")),
-            (1, true, Some(95.0), None),
-            (2, false, Some(10.0), None)
+            (2, false, Some(10.0), None),
+            (1, true, Some(95.0), None)
         ]
     );
     assert_eq!(reader.verdicts(None).unwrap()[0].explanation.as_ref().unwrap().text, "overall");

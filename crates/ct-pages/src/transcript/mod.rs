@@ -134,7 +134,11 @@ impl Page<'_> {
         let Page { document, run, place, .. } = self;
         let title = if document.name.is_empty() { place.id } else { &document.name };
         let address = |(id, at): &(String, u64)| {
-            place.filter.without(&["from", "at", "action"]).with("at", at.to_string()).on(&trajectory_path(id))
+            place
+                .filter
+                .without(&["from", "at", "action"])
+                .with("at", at.to_string())
+                .on(&trajectory_path(id))
         };
         let run_id = document.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let body = html! {
@@ -284,7 +288,11 @@ impl Page<'_> {
     fn paging(&self) -> Markup {
         let from = self.steps.from;
         let address = |from: usize| {
-            self.place.filter.without(&["from", "action"]).with("from", from.to_string()).on(&self.place.path())
+            self.place
+                .filter
+                .without(&["from", "action"])
+                .with("from", from.to_string())
+                .on(&self.place.path())
         };
         let shown = self.steps.steps.len();
         html! {

@@ -8,7 +8,12 @@ use crate::format::bytes;
 use crate::text::text_in;
 
 /// The next piece of a long text.
-pub fn more_text(place: &Place<'_>, piece: &str, at: ct_model::transcript::Place, next: Option<u64>) -> Markup {
+pub fn more_text(
+    place: &Place<'_>,
+    piece: &str,
+    at: ct_model::transcript::Place,
+    next: Option<u64>,
+) -> Markup {
     html! {
         span.content { (text_in(piece)) }
         @if let Some(next) = next { (step::rest(place, at, next, at.size_bytes)) }
@@ -16,7 +21,13 @@ pub fn more_text(place: &Place<'_>, piece: &str, at: ct_model::transcript::Place
 }
 
 /// More events of a step.
-pub fn more_events(place: &Place<'_>, step: usize, from: usize, events: &[EventView], asked: usize) -> Markup {
+pub fn more_events(
+    place: &Place<'_>,
+    step: usize,
+    from: usize,
+    events: &[EventView],
+    asked: usize,
+) -> Markup {
     html! {
         @for event in events { (step::draw_event(place, event)) }
         @if events.len() == asked { (step::more_events_link(place, step, from + events.len())) }

@@ -186,7 +186,11 @@ fn draw_call(
 /// A comment, unless it is deleted.
 pub(super) fn draw_comment(comment: &Comment, place: &Place<'_>) -> Markup {
     let of = |name: &str| comment.extra.get(name).and_then(Value::as_str);
-    if comment.extra.get("deleted").is_some_and(|deleted| !deleted.is_null() && *deleted != Value::Bool(false)) {
+    if comment
+        .extra
+        .get("deleted")
+        .is_some_and(|deleted| !deleted.is_null() && *deleted != Value::Bool(false))
+    {
         return html! {};
     }
     let made = of("created").and_then(|at| at.parse().ok());
@@ -229,7 +233,8 @@ fn model_calls(place: &Place<'_>, step: &StepView) -> Markup {
 }
 
 fn draw_model_call(place: &Place<'_>, call: &ModelCall) -> Markup {
-    let query = |name: &str| Query::new([("event".to_owned(), call.event.to_string())]).on(&place.below(name));
+    let query =
+        |name: &str| Query::new([("event".to_owned(), call.event.to_string())]).on(&place.below(name));
     html! {
         li {
             @if let Some(role) = &call.role { span.mark { (text(role)) } }

@@ -123,7 +123,10 @@ mod tests {
 
     #[test]
     fn levels_follow_the_scale() {
-        assert_eq!([0.0, 9.9, 10.0, 30.0, 50.0, 80.0, 100.0].map(|value| level(value, 100.0)), [0, 0, 1, 2, 3, 4, 4]);
+        assert_eq!(
+            [0.0, 9.9, 10.0, 30.0, 50.0, 80.0, 100.0].map(|value| level(value, 100.0)),
+            [0, 0, 1, 2, 3, 4, 4]
+        );
         assert_eq!(level(0.5, 1.0), 3);
     }
 }

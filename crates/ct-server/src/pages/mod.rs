@@ -19,6 +19,7 @@ mod runs;
 pub(crate) mod summaries;
 mod tokens;
 mod trajectories;
+mod trajectory;
 pub(crate) mod visitor;
 
 use axum::Router;
@@ -41,6 +42,7 @@ pub(crate) fn routes() -> Router<App> {
         .merge(runs::routes())
         .merge(tokens::routes())
         .merge(trajectories::routes())
+        .merge(trajectory::routes())
         .layer(middleware::from_fn(flash::forget))
 }
 

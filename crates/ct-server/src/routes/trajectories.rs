@@ -202,7 +202,7 @@ impl<T> From<TrajectoryPage<T>> for Part<T> {
 }
 
 /// Reads an id; what cannot be one is not found.
-pub(super) fn trajectory_id(text: &str) -> Result<TrajectoryId, ApiError> {
+pub(crate) fn trajectory_id(text: &str) -> Result<TrajectoryId, ApiError> {
     TrajectoryId::new(text).map_err(|_| ApiError::not_found(format!("trajectory {text:.80} was not found")))
 }
 
