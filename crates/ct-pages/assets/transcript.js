@@ -12,6 +12,8 @@ const size = Number(page.dataset.chunk);
 const KEPT = 6;
 /** Pixels beyond the window in which pieces are loaded. */
 const AHEAD = 1200;
+/** Pixels that stand for all pieces together; browsers draw no page that is much higher. */
+const HEIGHT_MAX = 8_000_000;
 /** Steps found that are kept. */
 const HITS_MAX = 20_000;
 
@@ -77,10 +79,13 @@ function span(begin, end) {
   return sum;
 }
 
+/** How many pixels stand for one of a piece that is not on the page. */
+const scale = () => Math.min(1, HEIGHT_MAX / ((average() * total) / size));
+
 function space() {
   if (!loaded.length) return;
-  above.style.height = `${span(0, from(loaded[0]))}px`;
-  below.style.height = `${span(from(loaded[loaded.length - 1]) + size, last() + size)}px`;
+  above.style.height = `${span(0, from(loaded[0])) * scale()}px`;
+  below.style.height = `${span(from(loaded[loaded.length - 1]) + size, last() + size) * scale()}px`;
 }
 
 /** The element nearest to the top of the window, which must not move. */
@@ -169,8 +174,9 @@ function settle(anchor) {
 function at(y) {
   let top = chunks.getBoundingClientRect().top + scrollY;
   const mean = average();
+  const by = scale();
   for (let step = 0; step <= last(); step += size) {
-    top += heights.get(step) ?? mean;
+    top += (heights.get(step) ?? mean) * by;
     if (top > y) return step;
   }
   return last();
@@ -216,12 +222,16 @@ function mark() {
   }
 }
 
-function go(stop, { quietly = false } = {}) {
+function go(stop, { quietly = false, focus = true } = {}) {
   here = stop.id;
   mark();
   if (!quietly) {
-    stop.scrollIntoView({ block: "start", behavior: "instant" });
-    stop.querySelector(".stop")?.focus({ preventScroll: true });
+    // What was thought and said before the first action of a step belongs to it, as long as both can be seen.
+    const step = stop.closest(".step");
+    const before = stop.getBoundingClientRect().top - step.getBoundingClientRect().top;
+    const isFirst = step.querySelector("[data-action]") === stop;
+    (isFirst && before < innerHeight / 2 ? step : stop).scrollIntoView({ block: "start", behavior: "instant" });
+    if (focus) stop.querySelector(".stop")?.focus({ preventScroll: true });
   }
   history.replaceState(null, "", `#${stop.id}`);
   showWhere();
@@ -235,11 +245,11 @@ async function goToAction(action) {
   else say(`There is no action ${action}`);
 }
 
-async function goToStep(step) {
+async function goToStep(step, how) {
   if (!document.getElementById(`step-${step}`)) await reload({ from: Math.floor(step / size) * size });
   const found = document.getElementById(`step-${step}`);
   const stop = found?.querySelector(".stop");
-  if (stop) await go(stopOf(stop));
+  if (stop) await go(stopOf(stop), how);
 }
 
 /** The stop one is at: the chosen one while it is near, else the first in the window. */
@@ -389,7 +399,8 @@ async function hit(by) {
   if (!n) return;
   search.place = (search.place + by + n) % n;
   count(false);
-  await goToStep(search.hits[search.place].step);
+  // Whoever searches goes on with Enter.
+  await goToStep(search.hits[search.place].step, { focus: false });
   highlight();
   const range = globalThis.CSS?.highlights?.get("found")?.values().next().value;
   const box = range?.getBoundingClientRect();
@@ -637,6 +648,10 @@ async function watch() {
 }
 
 async function begin() {
+  // Beside the steps there is no room: what is known about them waits behind its titles.
+  if (matchMedia("(max-width: 70rem)").matches) {
+    for (const panel of page.querySelectorAll(".side-panel")) panel.open = false;
+  }
   history.scrollRestoration = "manual";
   measure();
   space();

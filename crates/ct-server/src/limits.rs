@@ -108,6 +108,8 @@ pub(crate) const SPOOL_BYTES_MAX: u64 = 8 << 30;
 pub(crate) const INDEX_BYTES_MAX: usize = 128 << 20;
 /// How long the first screen of a sample may wait for what it shows.
 pub(crate) const FIRST_SCREEN_WAIT: Duration = Duration::from_millis(600);
+/// How long it waits for the whole sample, when what it shows is there already.
+pub(crate) const WHOLE_SAMPLE_WAIT: Duration = Duration::from_millis(200);
 /// Bytes of a piece of a long text on a page.
 pub(crate) const MORE_TEXT_BYTES: usize = 64 << 10;
 /// Bytes of raw JSON on a page; up to twice as many are laid out.

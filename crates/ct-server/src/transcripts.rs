@@ -63,24 +63,24 @@ impl Transcripts {
         size_bytes: Option<u64>,
         read: impl FnOnce() -> Result<R, ApiError>,
     ) -> Result<Arc<Transcript>, ApiError> {
-        let mut open = self.open();
-        if let Some(at) = open.iter().position(|one| one.id == *id && one.log == *log) {
-            let found = open.remove(at);
-            if !found.is_failed() {
-                open.push(Arc::clone(&found));
-                return Ok(found);
-            }
+        if let Some(found) = Self::kept(&mut self.open(), id, log) {
+            return Ok(found);
         }
         if size_bytes.is_some_and(|size| size > limits::SPOOL_BYTES_MAX) {
             return Err(ApiError::invalid(
                 "the sample is too large for the viewer; the trajectory can be downloaded instead",
             ));
         }
-        self.make_room(&mut open, size_bytes.unwrap_or(0));
+        // The log may lie far away; nobody else waits for it.
+        let reader = read()?;
+        let mut open = self.open();
+        if let Some(found) = Self::kept(&mut open, id, log) {
+            return Ok(found);
+        }
+        Self::make_room(&mut open, size_bytes.unwrap_or(0));
         if open.iter().filter(|one| !one.is_done()).count() >= limits::SPOOLS_AT_A_TIME {
             return Err(ApiError::unavailable("too many samples are being read").retry_after(2));
         }
-        let reader = read()?;
         let file = private_file(&self.folder).map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull => ApiError::unavailable("the server's disk is full"),
             _ => ApiError::internal(&error),
@@ -102,8 +102,19 @@ impl Transcripts {
         Ok(transcript)
     }
 
+    /// One that is there already and was not broken off; it is the one used last from now on.
+    fn kept(open: &mut Vec<Arc<Transcript>>, id: &TrajectoryId, log: &LogHash) -> Option<Arc<Transcript>> {
+        let at = open.iter().position(|one| one.id == *id && one.log == *log)?;
+        let found = open.remove(at);
+        if found.is_failed() {
+            return None;
+        }
+        open.push(Arc::clone(&found));
+        Some(found)
+    }
+
     /// Forgets those that were not used for longest, until there is room for one more.
-    fn make_room(&self, open: &mut Vec<Arc<Transcript>>, size_bytes: u64) {
+    fn make_room(open: &mut Vec<Arc<Transcript>>, size_bytes: u64) {
         while let Some(oldest) = open.first() {
             let spooled: u64 =
                 open.iter().map(|one| one.size_bytes.unwrap_or(0).max(one.spool.size_bytes())).sum();
@@ -152,8 +163,12 @@ impl Transcript {
 
     /// Waits until something is known, or everything, or for as long as someone at a screen may wait.
     pub(crate) fn wait_for(&self, known: impl Fn(&Index) -> bool) {
-        let until = Instant::now() + limits::FIRST_SCREEN_WAIT;
-        while !self.is_done() && !known(&self.index()) && Instant::now() < until {
+        let begin = Instant::now();
+        while !self.is_done() && begin.elapsed() < limits::FIRST_SCREEN_WAIT {
+            // What is known already is enough, unless the whole will come soon.
+            if begin.elapsed() > limits::WHOLE_SAMPLE_WAIT && known(&self.index()) {
+                return;
+            }
             std::thread::sleep(LOOK_EVERY);
         }
     }

@@ -366,7 +366,8 @@ impl Index {
     pub fn verdicts_on(&self, action: Option<u32>) -> &[Verdict] {
         let from = self.verdicts.partition_point(|verdict| key(verdict.action) < key(action));
         let to = self.verdicts.partition_point(|verdict| key(verdict.action) <= key(action));
-        &self.verdicts[from..to]
+        // While scores are being read they are not in order.
+        self.verdicts.get(from..to).unwrap_or_default()
     }
 
     /// All verdicts, those on the whole trajectory first, then by action.
@@ -386,11 +387,7 @@ impl Index {
 
     /// The highest value that the monitors' scale has: 1, 10 or 100, by the highest verdict.
     pub fn suspicion_scale(&self) -> f32 {
-        match highest(self.verdicts.iter().map(|verdict| verdict.value)).unwrap_or(0.0) {
-            highest if highest <= 1.0 => 1.0,
-            highest if highest <= 10.0 => 10.0,
-            _ => 100.0,
-        }
+        suspicion_scale(highest(self.verdicts.iter().map(|verdict| verdict.value)).unwrap_or(0.0))
     }
 
     /// The next action behind `after` with a suspicion of at least `least`; from the front when `after` is `None`.
@@ -435,6 +432,15 @@ impl Index {
             + of(&self.pool)
             + of(&self.verdicts)
             + self.attachments.capacity() * (size_of::<(u64, Place)>() + 1)
+    }
+}
+
+/// The highest value of a scale on which this is the highest verdict given: 1, 10 or 100.
+pub fn suspicion_scale(highest: f32) -> f32 {
+    match highest {
+        highest if highest <= 1.0 => 1.0,
+        highest if highest <= 10.0 => 10.0,
+        _ => 100.0,
     }
 }
 

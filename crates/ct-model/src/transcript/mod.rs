@@ -21,6 +21,7 @@ mod step;
 
 pub use index::{
     Action, Call, EventEntry, Index, Place, ScoreEntry, Section, Speaker, Step, StepKind, Verdict, limits,
+    suspicion_scale,
 };
 pub use part::{Cut, Part, PartReader, Parts, Picture, image_type};
 pub use scan::scan;

@@ -1,5 +1,6 @@
 //! Reading values of a sample by range, as far as they fit on a screen.
 
+use std::cell::Cell;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,9 +11,13 @@ use serde_json::Value;
 use super::index::{Index, Place};
 
 /// Bytes of a text that are shown at first.
-pub(super) const TEXT_BYTES: usize = 6_000;
+pub(super) const TEXT_BYTES: usize = 4_000;
 /// Bytes of a JSON value that are shown at first; up to twice as many are laid out.
 const JSON_BYTES: usize = 4_000;
+/// Bytes that are taken for one thing, such as a step, at most.
+pub(super) const BYTES_AT_ONCE: usize = 400_000;
+/// Bytes that a part counts for beside its text.
+const PART_BYTES: usize = 200;
 /// Bytes of an attachment within a JSON value that is laid out.
 const NESTED_TEXT_BYTES: usize = 2_000;
 /// Members of an object, or parts of a content, that are shown.
@@ -112,12 +117,29 @@ impl Field {
 pub struct PartReader<'a> {
     source: Arc<dyn Source>,
     index: &'a Mutex<Index>,
+    /// Bytes that may still be taken for what is being read: a step, an event, a score.
+    left_bytes: Cell<usize>,
 }
 
 impl<'a> PartReader<'a> {
     /// Of a sample's JSON and its index, which may still be growing.
     pub fn new(source: Arc<dyn Source>, index: &'a Mutex<Index>) -> Self {
-        Self { source, index }
+        Self { source, index, left_bytes: Cell::new(BYTES_AT_ONCE) }
+    }
+
+    /// Begins to read something that has room of its own.
+    pub(super) fn begin(&self, bytes_max: usize) {
+        self.left_bytes.set(bytes_max);
+    }
+
+    /// Whether so much was taken that the rest is left out.
+    pub(super) fn is_spent(&self) -> bool {
+        self.left_bytes.get() == 0
+    }
+
+    fn spend(&self, cut: &Cut) {
+        let cost = cut.text.len() + PART_BYTES;
+        self.left_bytes.set(self.left_bytes.get().saturating_sub(cost));
     }
 
     pub(super) fn index(&self) -> MutexGuard<'a, Index> {
@@ -177,11 +199,12 @@ impl<'a> PartReader<'a> {
 
     /// The text that a value is or refers to.
     pub(super) fn resolved(&self, place: Place) -> Result<Cut, JsonError> {
-        let cut = self.text(place, 0, TEXT_BYTES)?;
-        match self.referred(&cut) {
-            Some(place) => Ok(self.text(place, 0, TEXT_BYTES)?),
-            None => Ok(cut),
+        let mut cut = self.text(place, 0, TEXT_BYTES)?;
+        if let Some(place) = self.referred(&cut) {
+            cut = self.text(place, 0, TEXT_BYTES)?;
         }
+        self.spend(&cut);
+        Ok(cut)
     }
 
     /// Where the text lies that another one refers to, if it is a reference.
@@ -206,7 +229,11 @@ impl<'a> PartReader<'a> {
         Ok(match kind {
             Kind::Null => None,
             Kind::String => Some(Field::Text(self.resolved(place)?)),
-            Kind::Object | Kind::Array => Some(Field::Json(self.json(place, JSON_BYTES)?)),
+            Kind::Object | Kind::Array => {
+                let cut = self.json(place, JSON_BYTES)?;
+                self.spend(&cut);
+                Some(Field::Json(cut))
+            }
             Kind::Number | Kind::Bool => {
                 let mut text = String::new();
                 self.stream(place)?.take(100).read_to_string(&mut text)?;
@@ -267,6 +294,7 @@ impl<'a> PartReader<'a> {
         let mut members = Vec::new();
         r.object(|key, r| {
             if members.len() < MEMBERS_MAX
+                && !self.is_spent()
                 && !except.contains(&key)
                 && let Some(field) = self.field(r, base)?
             {
@@ -287,7 +315,7 @@ impl<'a> PartReader<'a> {
     ) -> Result<(), JsonError> {
         match r.peek()? {
             Kind::Array => r.array(|_, r| {
-                if parts.len() < MEMBERS_MAX {
+                if parts.len() < MEMBERS_MAX && !self.is_spent() {
                     self.content_part(r, base, parts)?;
                 }
                 Ok::<_, JsonError>(())

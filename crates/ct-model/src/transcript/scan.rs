@@ -101,9 +101,11 @@ impl Scan<'_> {
                 Kind::Array => {
                     let mut input = Vec::new();
                     r.array(|_, r| {
-                        let message = self.message(r)?;
+                        let (place, mut message) = self.message(r)?;
+                        // Calls count where they were made: in the conversation.
+                        message.calls = Vec::new();
                         if input.len() < limits::STEPS_MAX {
-                            input.push(message);
+                            input.push((place, message));
                         }
                         Ok::<_, JsonError>(())
                     })?;

@@ -5,12 +5,14 @@ use std::io::Read;
 use ct_log::json::{JsonError, Kind, Reader};
 
 use super::index::{Call, EventEntry, Index, Place, Speaker, Step, StepKind, Trait, Verdict, limits};
-use super::part::{Cut, Field, Part, PartReader, Parts};
+use super::part::{BYTES_AT_ONCE, Cut, Field, Part, PartReader, Parts};
 use crate::ModelUsage;
 use crate::convert::{glance, time_ms, usage};
 
 /// Events of a step that are shown with it at first.
 const EVENTS_SHOWN: usize = 12;
+/// Bytes that are taken for one event or score, at most.
+const EVENT_BYTES: usize = 60_000;
 /// Model calls of a step whose tokens are told.
 const MODEL_CALLS_SHOWN: usize = 12;
 /// Verdicts on an action that are shown.
@@ -54,6 +56,8 @@ pub struct StepView {
     pub events: Vec<EventView>,
     /// How many events there are besides those shown.
     pub events_left_out: usize,
+    /// It is so large that a part of it is left out.
+    pub spent: bool,
     /// Its message or event.
     pub place: Place,
 }
@@ -185,6 +189,7 @@ impl PartReader<'_> {
             let events = index.events_of(&step).iter().map(|event| *event as usize);
             (step, calls, functions, events.collect::<Vec<_>>())
         };
+        self.begin(BYTES_AT_ONCE);
         let mut view = StepView {
             number,
             speaker: step.speaker,
@@ -221,6 +226,7 @@ impl PartReader<'_> {
         for (call, shown) in calls.iter().zip(&mut view.calls) {
             self.complete(call, shown)?;
         }
+        view.spent = self.is_spent();
         self.events_of(&calls, events, &mut view)?;
         Ok(Some(view))
     }
@@ -260,6 +266,7 @@ impl PartReader<'_> {
                 continue;
             }
             others += 1;
+            // Each has room of its own.
             if others <= EVENTS_SHOWN {
                 view.events.extend(self.event(event)?);
             } else {
@@ -370,7 +377,7 @@ impl PartReader<'_> {
 
     /// What the tool answered, when, and what monitors said.
     fn complete(&self, call: &Call, shown: &mut CallView) -> Result<(), JsonError> {
-        if !call.output.is_empty() {
+        if !call.output.is_empty() && !self.is_spent() {
             let mut r = self.reader(call.output)?;
             let base = call.output.offset;
             r.fields(&["content", "error"], |key, r| {
@@ -412,7 +419,7 @@ impl PartReader<'_> {
             })?;
         }
         if let Some(action) = call.action {
-            shown.verdicts = self.verdicts(Some(action))?;
+            shown.verdicts = if self.is_spent() { Vec::new() } else { self.verdicts(Some(action))? };
             shown.suspicion = self.index().suspicion(action);
         }
         Ok(())
@@ -511,6 +518,7 @@ impl PartReader<'_> {
             let Some(entry) = index.event(number) else { return Ok(None) };
             (*entry, index.kind(entry).to_owned())
         };
+        self.begin(EVENT_BYTES);
         let base = entry.place.offset;
         let mut view =
             EventView { number, kind, depth: entry.depth, place: entry.place, ..EventView::default() };
@@ -527,6 +535,7 @@ impl PartReader<'_> {
                 _ if COMMON.contains(&key) => {}
                 _ => {
                     if fields.len() < super::part::MEMBERS_MAX
+                        && !self.is_spent()
                         && let Some(field) = self.field(r, base)?
                     {
                         fields.push((key.chars().take(limits::NAME_CHARS_MAX).collect::<String>(), field));
@@ -546,6 +555,7 @@ impl PartReader<'_> {
 
     /// What a model call was given, from the `from`th message on.
     pub fn input(&self, event: usize, from: usize, count: usize) -> Result<Input, JsonError> {
+        self.begin(BYTES_AT_ONCE);
         let mut input = Input { from, ..Input::default() };
         let Some(place) = self.index().event(event).map(|event| event.place) else { return Ok(input) };
         let mut r = self.reader(place)?;
@@ -618,6 +628,7 @@ impl PartReader<'_> {
     /// A score by its number.
     pub fn score(&self, number: usize) -> Result<Option<ScoreView>, JsonError> {
         let Some(entry) = self.index().scores().get(number).cloned() else { return Ok(None) };
+        self.begin(EVENT_BYTES);
         let mut view = ScoreView { name: entry.name, place: entry.place, ..ScoreView::default() };
         let mut r = self.reader(entry.place)?;
         let base = entry.place.offset;

@@ -85,7 +85,7 @@ fn check(name: &str, json: Vec<u8>) {
     let spoken = messages.iter().filter(|message| message["role"] != "tool");
     let shown: Vec<_> = steps.iter().filter(|step| !step.aside && step.role != "events").collect();
     for (message, step) in spoken.zip(shown.iter().filter(|step| step.speaker != Speaker::Tool)) {
-        if let Some(content) = message["content"].as_str().filter(|content| content.len() < 5_000) {
+        if let Some(content) = message["content"].as_str().filter(|content| content.len() < 3_500) {
             // Other members of a message come behind.
             assert!(texts(&step.parts).starts_with(content.trim_end()), "{name} step {}", step.number);
         }
@@ -179,15 +179,15 @@ fn control_tower() -> Value {
 fn steps_of_a_control_evaluation() {
     let sample = Sample::value(&control_tower());
     let steps = sample.steps();
-    let seen: Vec<(String, Vec<Option<u32>>, Vec<&str>, Vec<&str>)> = steps
+    let seen: Vec<_> = steps
         .iter()
         .map(|step| {
             let roles = step.model_calls.iter().map(|call| call.role.as_deref().unwrap_or("-"));
             (
                 step.role.clone(),
-                step.calls.iter().map(|call| call.action).collect(),
-                roles.collect(),
-                step.events.iter().map(|event| event.kind.as_str()).collect(),
+                step.calls.iter().map(|call| call.action).collect::<Vec<_>>(),
+                roles.collect::<Vec<_>>(),
+                step.events.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(),
             )
         })
         .collect();
@@ -306,4 +306,28 @@ fn a_sample_that_breaks_off_shows_what_was_read() {
     assert_eq!(index.lock().unwrap().action_count(), 3);
     let step = reader.step(2).unwrap().unwrap();
     assert_eq!((step.calls[0].action, texts(&step.calls[0].output).as_str()), (Some(0), "output of c0"));
+}
+
+#[test]
+fn a_step_takes_no_more_than_fits_on_a_screen() {
+    let arguments: serde_json::Map<String, Value> =
+        (0..150).map(|number| (format!("a{number}"), "x".repeat(5_000).into())).collect();
+    let calls: Vec<Value> = (0..300)
+        .map(|number| json!({"id": format!("c{number}"), "function": "bash", "arguments": arguments}))
+        .collect();
+    let events: Vec<Value> =
+        (0..300).map(|_| json!({"event": "info", "data": "y".repeat(9_000), "more": arguments})).collect();
+    let sample = Sample::value(&json!({
+        "messages": [{"role": "assistant", "content": "z".repeat(9_000), "tool_calls": calls}], "events": events
+    }));
+    let steps = sample.steps();
+    let step = &steps[0];
+    let of_calls: usize = step.calls.iter().map(|call| texts(&call.arguments).len()).sum();
+    assert!(step.spent && of_calls > 300_000 && of_calls < 500_000, "{of_calls}");
+    assert_eq!((step.calls.len(), step.calls_left_out), (40, 260));
+    let shown = steps.iter().flat_map(|step| &step.events);
+    assert!(shown.map(|event| texts(&event.parts).len()).sum::<usize>() < 1_000_000);
+    let left_out: usize = steps.iter().map(|step| step.events_left_out).sum();
+    let here: usize = steps.iter().map(|step| step.events.len()).sum();
+    assert_eq!(left_out + here, 300);
 }

@@ -174,8 +174,10 @@ impl Page<'_> {
                 (self.facts())
                 (panel::error(document))
                 (self.progress())
-                (self.strip.draw(place))
-                (self.toolbar())
+                div.bar.has-plot[self.progress.actions > 0] {
+                    (self.strip.draw(place))
+                    (self.toolbar())
+                }
                 div.columns {
                     div.steps-column {
                         (panel::prompt(place, self.prompt.as_ref(), self.prompt_event))
@@ -269,7 +271,7 @@ impl Page<'_> {
                     button.quiet type="button" data-find="-1" title="Previous hit (Shift+Enter)" { "↑" }
                     button.quiet type="button" data-find="1" title="Next hit (Enter)" { "↓" }
                 }
-                @if self.strip.has_verdicts() {
+                @if self.strip.has_verdicts() || self.document.monitors.as_ref().is_some_and(|monitors| !monitors.is_empty()) {
                     label.threshold { "Suspicious from "
                         input #threshold type="number" min="0" max=(scale) step=(scale / 20.0) value=(scale / 2.0) {}
                     }

@@ -56,6 +56,9 @@ pub(super) fn draw(place: &Place<'_>, step: &StepView, comments: &BTreeMap<u64, 
             @if step.calls_left_out > 0 {
                 p.muted.left-out { (count(step.calls_left_out as u64)) " more calls are not shown here; see the raw JSON." }
             }
+            @if step.spent {
+                p.notice.left-out { "This step is larger than what is shown at once: its end is left out. The raw JSON has all of it." }
+            }
             @if !step.model_calls.is_empty() { (model_calls(place, step)) }
             @if !step.events.is_empty() || step.events_left_out > 0 {
                 details.events open[step.role == "events"] {

@@ -54,7 +54,7 @@ impl Strip {
         };
         let thick = |count: f32| (width / count).min(1.0);
         html! {
-            figure.strip #strip aria-label="Suspicion by action" {
+            figure.strip.is-empty[!self.has_verdicts()] #strip aria-label="Suspicion by action" {
                 svg viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="img"
                     data-actions=(self.actions) {
                     title { "Suspicion along " (count(self.actions as u64)) " actions" }

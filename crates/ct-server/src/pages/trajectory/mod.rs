@@ -11,7 +11,7 @@ use axum::http::Uri;
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::{get, post};
 use ct_model::TrajectoryId;
-use ct_model::transcript::{Index, StepView};
+use ct_model::transcript::{Index, StepView, suspicion_scale};
 use ct_pages::transcript::{CHUNK_STEPS, Diff, Page, Place, Progress, Rest, Steps, Strip};
 use ct_pages::{Query, transcript};
 use serde::Serialize;
@@ -150,7 +150,12 @@ fn read_steps(app: &App, opened: &Opened, wanted: Wanted) -> Result<Steps, ApiEr
 
 fn place<'a>(id: &'a str, opened: &Opened, filter: &'a Query, visitor: &'a Visitor) -> Place<'a> {
     let timing = opened.found.document.timing.as_ref();
-    let scale = opened.transcript.index().suspicion_scale();
+    // The document knows the highest verdict before the sample is read.
+    let monitors = opened.found.document.monitors.iter().flat_map(|monitors| monitors.values());
+    let scale = match monitors.filter_map(|monitor| monitor.max).reduce(f64::max) {
+        Some(highest) => suspicion_scale(highest as f32),
+        None => opened.transcript.index().suspicion_scale(),
+    };
     Place {
         id,
         filter,
