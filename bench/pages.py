@@ -6,6 +6,9 @@ usage: bench/pages.py [--smoke]
 A store of 100,000 runs with 10 trajectories each is made by the example `fill` below target/bench, and kept there
 (CT_BENCH_STORE names another one). Each page is asked for again and again by one reader on the loopback; the time is
 until its last byte, the first time apart, when nothing is remembered. Says which pages take more than 100 ms.
+Then the transcript of one sample of 20,000 actions and half a gigabyte: how long its first screen takes while the
+sample is still being inflated, when it is read to its end, what a piece from anywhere takes then, and a search through
+all of it; and the memory that the server took.
 --smoke asks each page once or twice, of 300 runs, and only sees that it is answered.
 """
 import http.client, json, os, re, shutil, statistics, subprocess, sys, time, urllib.parse
@@ -86,6 +89,7 @@ def main():
     finally:
         process.terminate()
         process.wait()
+    transcript()
 
 
 def measure(reader):
@@ -117,6 +121,55 @@ def measure(reader):
     if SMOKE:
         return
     print(f"over {MS_MAX} ms: {', '.join(slow) if slow else 'none'}")
+
+
+def transcript():
+    sys.path.insert(0, str(ROOT / "tests" / "browser"))
+    import transcripts
+
+    actions, output_bytes = (400, 1_000) if SMOKE else (20_000, 12_000)
+    data = WORK / "transcript"
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir(parents=True)
+    environment = {**os.environ, "CONTROL_TOWER_DATA_DIR": str(data / "store")}
+    log = transcripts.huge(data / "huge.eval", actions, output_bytes)
+    subprocess.run([CT, "--local", "runs", "make", "--quiet", log], env=environment, check=True, cwd=data)
+    subprocess.run([CT, "users", "add", "bench", "--password-stdin"], env=environment, input=PASSWORD + "\n", text=True,
+                   check=True, capture_output=True)
+    process = subprocess.Popen([CT, "serve", "--bind", "127.0.0.1:0", "--private", "--format", "json"], env=environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        reader = Reader(json.loads(process.stdout.readline())["listening"])
+        reader.sign_in()
+        [found] = json.loads(reader.get("/api/trajectories?ids_only=true"))["items"]
+        page = f"/trajectories/{found}"
+        start = time.perf_counter()
+        text = reader.get(page)
+        first = time.perf_counter() - start
+        assert 'id="action-0"' in text, "the first screen has no action"
+        while not json.loads(reader.get(f"{page}/state"))["complete"]:
+            time.sleep(0.02)
+        whole = time.perf_counter() - start
+        pieces = []
+        for turn in range(30):
+            begin = time.perf_counter()
+            piece = reader.get(f"{page}/steps?action={(turn * 7919) % actions}")
+            pieces.append((time.perf_counter() - begin) * 1000)
+            assert f'id="action-{(turn * 7919) % actions}"' in piece
+        begin, following, hits = time.perf_counter(), 0, 0
+        while following is not None:
+            answer = json.loads(reader.get(f"{page}/find?q=nowhere-to-be-found&from={following}"))
+            following, hits = answer["next"], hits + len(answer["hits"])
+        search = time.perf_counter() - begin
+        peak = next(int(line.split()[1]) >> 10 for line in Path(f"/proc/{process.pid}/status").read_text().splitlines()
+                    if line.startswith("VmHWM"))
+        print(f"\na transcript of {actions} actions, {len(text) // 1000} kB of HTML at first: first screen {first * 1000:.0f} ms, "
+              f"read to its end after {whole * 1000:.0f} ms, a piece from anywhere {statistics.median(pieces):.1f} ms "
+              f"(worst {max(pieces):.1f}), searched through in {search * 1000:.0f} ms, server's peak memory {peak} MiB")
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(data, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "browser"))
 
 import demo  # noqa: E402
 import pages  # noqa: E402
+import transcripts  # noqa: E402
 from harness import Reader, browser, served  # noqa: E402
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -37,6 +38,8 @@ def fill(server) -> None:
     hostile = server.folder / "hostile.eval"
     pages.hostile(hostile)
     server.make(hostile, *demo.logs(server.folder / "logs"))
+    server.make(transcripts.full(server.folder / "transcripts.eval", 3))
+    server.make(transcripts.hostile(server.folder / "hostile-transcript.eval"))
     server.add_user("ana")
 
 
@@ -63,7 +66,14 @@ def prepare(reader: Reader) -> dict[str, str]:
     trajectory = page.locator("[data-open]").first.get_attribute("href")
     reader.go("/runs")
     hostile = page.locator("tr[data-row]", has_text="<script>").first.locator("[data-open]").get_attribute("href")
+    of_run = {}
+    for name in ("attack vs trusted monitoring", "window.__ran='hostile-transcript'"):
+        reader.go("/runs")
+        reader.go(page.locator("tr[data-row]", has_text=name).first.locator("[data-open]").get_attribute("href"))
+        of_run[name] = page.locator("table.trajectories [data-open]").first.get_attribute("href")
+    transcript, hostile_transcript = of_run.values()
     return {
+        "transcript": transcript, "transcript-hostile": hostile_transcript,
         "home": "/", "runs": "/runs", "runs-filtered": "/runs?policy=attack&tags=nightly&sort=cost",
         "runs-none": "/runs?name=nothing", "run": run, "run-hostile": hostile, "trajectories": "/trajectories",
         "trajectories-filtered": "/trajectories?main_outcome=pass&side_outcome=pass", "trajectory": trajectory,
@@ -87,7 +97,19 @@ def shoot(web, server, state, name: str, path: str, folder: Path) -> None:
         reader.close()
 
 
+def keys(*pressed: str):
+    def press(page) -> None:
+        for key in pressed:
+            page.keyboard.press(key)
+            page.wait_for_timeout(500)
+    return press
+
+
 EXTRA = {
+    "transcript": {
+        "suspicious": keys("n"), "raw": keys("r"), "comment": keys("c"), "folded": keys("Escape", "Escape", "E"), "end": keys("E", "G"),
+        "keys": keys("?"),
+    },
     "runs": {
         "filters": lambda page: page.click("details.filter-panel summary"),
         "chosen": lambda page: (page.keyboard.press("Escape"), page.locator("[data-choose]").nth(1).check(),

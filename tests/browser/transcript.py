@@ -1,6 +1,6 @@
 """The page of a trajectory in a real browser: reading by keyboard, comments, find, everything hostile, everything huge.
 
-    transcript.py CT [--screenshots FOLDER] [--only NAME]
+    transcript.py CT [--only review|hostile|huge]
 """
 
 import argparse
@@ -366,28 +366,9 @@ def huge(server, running) -> None:
     reader.close()
 
 
-def screenshots(server, running, folder: Path) -> None:
-    """Light and dark, on a laptop and a phone."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, scheme, size in (("light", "light", (1440, 900)), ("dark", "dark", (1440, 900)), ("phone", "light", (390, 844)), ("phone-dark", "dark", (390, 844))):
-        reader = Reader(running, server.url, color_scheme=scheme, viewport={"width": size[0], "height": size[1]})
-        reader.go("/login")
-        reader.sign_in("ana")
-        open_(reader, ids(reader)[0])
-        reader.page.screenshot(path=folder / f"transcript-{name}.png")
-        press(reader, "n", "action-5")
-        reader.page.screenshot(path=folder / f"transcript-{name}-suspicious.png")
-        press(reader, "r")
-        press(reader, "c")
-        reader.page.wait_for_timeout(300)
-        reader.page.screenshot(path=folder / f"transcript-{name}-raw.png")
-        reader.close()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("ct")
-    parser.add_argument("--screenshots", type=Path)
     parser.add_argument("--only")
     given = parser.parse_args()
     cases = [("review", transcripts.full, [review, without_script]), ("hostile", transcripts.hostile, [hostile]), ("huge", transcripts.huge, [huge])]
@@ -403,8 +384,6 @@ def main() -> None:
                 for test in tests:
                     test(server, running)
                     print(f"{test.__name__}: ok", file=sys.stderr)
-                if name == "review" and given.screenshots:
-                    screenshots(server, running, given.screenshots)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Runs a script of `tests/browser` over the built program.
-#[expect(clippy::print_stderr, reason = "what was not tested is said aloud")]
-fn browse(script: &str) {
+#[expect(clippy::print_stderr, reason = "what was not tested must be said")]
+fn browse(script: &str, arguments: &[&str]) {
     let in_ci = std::env::var_os("CI").is_some();
     let missing = match std::env::var_os("CT_TEST_PYTHON") {
         None => Some("CT_TEST_PYTHON names no Python with playwright"),
@@ -22,6 +22,7 @@ fn browse(script: &str) {
     let output = Command::new(std::env::var_os("CT_TEST_PYTHON").unwrap_or_default())
         .arg(folder.join(script))
         .arg(env!("CARGO_BIN_EXE_ct"))
+        .args(arguments)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()
         .unwrap();
@@ -36,5 +37,20 @@ fn on_path(program: &str) -> bool {
 
 #[test]
 fn every_page_in_a_browser() {
-    browse("pages.py");
+    browse("pages.py", &[]);
+}
+
+#[test]
+fn twenty_samples_are_reviewed_by_keys() {
+    browse("transcript.py", &["--only", "review"]);
+}
+
+#[test]
+fn nothing_of_a_hostile_log_runs() {
+    browse("transcript.py", &["--only", "hostile"]);
+}
+
+#[test]
+fn a_huge_sample_is_read_in_little_memory() {
+    browse("transcript.py", &["--only", "huge"]);
 }
