@@ -352,7 +352,7 @@ def huge(server, running) -> None:
     page.mouse.wheel(0, -600)
     page.wait_for_timeout(300)
     press(reader, "f")
-    page.keyboard.type("part-17777\"")
+    page.keyboard.type("MAKE part-17777")
     page.keyboard.press("Enter")
     until(page, "document.querySelector('#find-count').textContent === '1 of 1'", timeout=60_000)
     until(page, "document.querySelector('.is-here')?.id === 'action-17777'")

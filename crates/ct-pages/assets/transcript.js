@@ -401,6 +401,12 @@ async function hit(by) {
   count(false);
   // Whoever searches goes on with Enter.
   await goToStep(search.hits[search.place].step, { focus: false });
+  const step = document.getElementById(`step-${search.hits[search.place].step}`);
+  const text = search.text.toLowerCase();
+  for (const folded of step?.querySelectorAll("details:not([open])") ?? []) {
+    if (folded.textContent.toLowerCase().includes(text)) folded.open = true;
+  }
+  if (step && !step.textContent.toLowerCase().includes(text)) say("Found in a part of this step that is cut or folded away");
   highlight();
   const range = globalThis.CSS?.highlights?.get("found")?.values().next().value;
   const box = range?.getBoundingClientRect();

@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn get(all: &Transcripts, number: u32, json: Vec<u8>) -> Arc<Transcript> {
-        let id = TrajectoryId::new(&format!("t{number}")).unwrap();
+        let id = TrajectoryId::new(format!("t{number}")).unwrap();
         let log: LogHash = "0".repeat(64).parse().unwrap();
         let size = Some(json.len() as u64);
         all.get(&id, &log, size, || Ok(io::Cursor::new(json))).unwrap()

@@ -1,5 +1,6 @@
 //! A step, an event, a score as they are shown.
 
+use std::collections::HashSet;
 use std::io::Read;
 
 use ct_log::json::{JsonError, Kind, Reader};
@@ -181,13 +182,13 @@ pub struct ScoreView {
 impl PartReader<'_> {
     /// A step by its number; `None` behind the last one.
     pub fn step(&self, number: usize) -> Result<Option<StepView>, JsonError> {
-        let (step, calls, functions, events) = {
+        let (step, calls, functions, (model_calls, events)) = {
             let index = self.index();
             let Some(step) = index.step(number).copied() else { return Ok(None) };
             let calls: Vec<Call> = index.calls_of(&step).iter().take(CALLS_SHOWN).copied().collect();
             let functions: Vec<String> = calls.iter().map(|call| index.function(call).to_owned()).collect();
-            let events = index.events_of(&step).iter().map(|event| *event as usize);
-            (step, calls, functions, events.collect::<Vec<_>>())
+            let events = split(&index, &step);
+            (step, calls, functions, events)
         };
         self.begin(BYTES_AT_ONCE);
         let mut view = StepView {
@@ -227,53 +228,25 @@ impl PartReader<'_> {
             self.complete(call, shown)?;
         }
         view.spent = self.is_spent();
-        self.events_of(&calls, events, &mut view)?;
+        for event in model_calls {
+            view.model_calls.push(self.model_call(event)?);
+        }
+        view.events_left_out = events.len().saturating_sub(EVENTS_SHOWN);
+        for event in events.into_iter().take(EVENTS_SHOWN) {
+            // Each has room of its own.
+            view.events.extend(self.event(event)?);
+        }
         Ok(Some(view))
     }
 
     /// Events of a step beyond those that come with it: from the `from`th on.
     pub fn more_events(&self, step: usize, from: usize, count: usize) -> Result<Vec<EventView>, JsonError> {
-        let (events, tools) = {
+        let (_, others) = {
             let index = self.index();
             let Some(step) = index.step(step) else { return Ok(Vec::new()) };
-            let tools: Vec<_> =
-                index.calls_of(step).iter().filter_map(|call| index.tool_event(call)).collect();
-            (index.events_of(step).iter().map(|event| *event as usize).collect::<Vec<_>>(), tools)
+            split(&index, step)
         };
-        let rest = events.into_iter().filter(|event| !tools.contains(event) && !self.is_model_call(*event));
-        rest.skip(from).take(count).filter_map(|event| self.event(event).transpose()).collect()
-    }
-
-    fn is_model_call(&self, event: usize) -> bool {
-        let index = self.index();
-        index
-            .event(event)
-            .is_some_and(|event| matches!(event.trait_, Trait::Model | Trait::Draft | Trait::Aside))
-    }
-
-    fn events_of(&self, calls: &[Call], events: Vec<usize>, view: &mut StepView) -> Result<(), JsonError> {
-        let mut others = 0;
-        for event in events {
-            if calls.iter().any(|call| call.event as usize == event) {
-                continue;
-            }
-            if self.is_model_call(event) {
-                if view.model_calls.len() < MODEL_CALLS_SHOWN {
-                    view.model_calls.push(self.model_call(event)?);
-                } else {
-                    view.events_left_out += 1;
-                }
-                continue;
-            }
-            others += 1;
-            // Each has room of its own.
-            if others <= EVENTS_SHOWN {
-                view.events.extend(self.event(event)?);
-            } else {
-                view.events_left_out += 1;
-            }
-        }
-        Ok(())
+        others.into_iter().skip(from).take(count).filter_map(|event| self.event(event).transpose()).collect()
     }
 
     fn message<R: Read>(&self, r: &mut Reader<R>, base: u64, view: &mut StepView) -> Result<(), JsonError> {
@@ -659,6 +632,25 @@ impl PartReader<'_> {
             .filter(|field| !field.as_str().is_empty())
             .map(|field| field.into_part(name.to_owned())))
     }
+}
+
+/// The events of a step: the model calls that are told in short, and the others. Those of tool calls that are shown are
+/// told with these.
+fn split(index: &Index, step: &Step) -> (Vec<usize>, Vec<usize>) {
+    let calls = index.calls_of(step).iter().take(CALLS_SHOWN);
+    let told: HashSet<usize> = calls.filter_map(|call| index.tool_event(call)).collect();
+    let (mut model_calls, mut others) = (Vec::new(), Vec::new());
+    for event in index.events_of(step).iter().map(|event| *event as usize) {
+        if told.contains(&event) {
+            continue;
+        }
+        if model_calls.len() < MODEL_CALLS_SHOWN && index.is_model_call(event) {
+            model_calls.push(event);
+        } else {
+            others.push(event);
+        }
+    }
+    (model_calls, others)
 }
 
 fn cut_of(field: Field) -> Cut {

@@ -331,3 +331,58 @@ fn a_step_takes_no_more_than_fits_on_a_screen() {
     let here: usize = steps.iter().map(|step| step.events.len()).sum();
     assert_eq!(left_out + here, 300);
 }
+
+/// Reads everything there is, whatever it is.
+fn read_all(json: Vec<u8>) {
+    let index = Mutex::new(Index::default());
+    let _ = scan(&mut Reader::new(json.as_slice()), &index);
+    let reader = PartReader::new(Arc::new(json), &index);
+    let (steps, events, scores) = {
+        let index = index.lock().unwrap();
+        (index.step_count(), index.event_count(), index.scores().len())
+    };
+    for number in 0..steps {
+        let _ = reader.step(number);
+        let _ = reader.more_events(number, 0, 5);
+    }
+    for number in 0..events {
+        let _ = reader.event(number);
+        let _ = reader.input(number, 0, 5);
+    }
+    for number in 0..scores {
+        let _ = reader.score(number);
+    }
+    for action in [None, Some(0), Some(7)] {
+        let _ = reader.verdicts(action);
+        let index = index.lock().unwrap();
+        let _ = (index.next_suspicious(action, 1.0), index.previous_suspicious(action, 1.0));
+    }
+    let _ = Search::new("output").unwrap().run(&reader, 0, 100, 1 << 20);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_damage_is_survived(
+        at in 0.0_f64..1.0,
+        byte in proptest::sample::select(b"\"{}[]:,\\0aun-\x00\xff ".to_vec()),
+        cut in 0.0_f64..1.3,
+        member in proptest::sample::select(vec![
+            r#""messages": 1"#, r#""events": {"a": []}"#, r#""events": [[], 1, "x", null, {"event": {}}]"#,
+            r#""messages": [[], 1, "x", null, {"role": [], "tool_calls": {"a": 1}, "content": 7}]"#,
+            r#""events": [{"event": "model", "input_refs": [[-1, 1e99], 5], "output": {"choices": [{"message": []}]}}]"#,
+            r#""scores": {"monitor": {"value": {"m/1/99999999999": 1, "m/x/1": [1], "": NaN}, "metadata": {"": {}}}}"#,
+            r#""attachments": {"a1": 5}, "events_data": {"messages": {"x": 1}}"#,
+        ]),
+    ) {
+        let mut json = serde_json::to_vec(&control_tower()).unwrap();
+        json.pop();
+        json.extend_from_slice(format!(", {member}}}").as_bytes());
+        read_all(json.clone());
+        let place = (at * json.len() as f64) as usize;
+        json[place] = byte;
+        json.truncate((cut * json.len() as f64) as usize);
+        read_all(json);
+    }
+}
