@@ -27,6 +27,9 @@ pub use strip::Strip;
 /// Steps that are loaded at a time; pieces begin at multiples of it.
 pub const CHUNK_STEPS: usize = 20;
 
+/// Monitors whose highest verdict is told above the steps.
+const MONITORS_SHOWN: usize = 6;
+
 /// A piece of the transcript.
 #[derive(Debug, Default)]
 pub struct Steps {
@@ -146,7 +149,7 @@ impl Page<'_> {
                 data-path=(place.path()) data-query=(place.filter.without(&["from", "action"]).on(""))
                 data-steps=(self.progress.steps) data-actions=(self.progress.actions)
                 data-complete=(self.progress.complete) data-chunk=(CHUNK_STEPS) data-scale=(place.scale) {
-                div.crumbs {
+                div.trail {
                     a href=(run_path(&run_id)) { (text(&run.name)) }
                     span.faint aria-hidden="true" { "›" }
                     nav.neighbours aria-label="Trajectories in the list" {
@@ -174,7 +177,7 @@ impl Page<'_> {
                 (self.facts())
                 (panel::error(document))
                 (self.progress())
-                div.bar.has-plot[self.progress.actions > 0] {
+                div.cockpit {
                     (self.strip.draw(place))
                     (self.toolbar())
                 }
@@ -213,7 +216,7 @@ impl Page<'_> {
                 @if document.side_task.is_some() {
                     div { dt { "Side task" } dd { (outcome(document.side_task_success, Of::Side)) } }
                 }
-                @for (name, monitor) in document.monitors.iter().flatten() {
+                @for (name, monitor) in document.monitors.iter().flatten().take(MONITORS_SHOWN) {
                     div { dt { "Suspicion" } dd {
                         @match monitor.max {
                             Some(max) => span.level.{"level-" (strip::level(max as f32, self.place.scale))} { (crate::number(max)) },
