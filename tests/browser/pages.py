@@ -418,10 +418,11 @@ def headers_and_weight(web, server) -> None:
     run = reader.page.locator("[data-open]").first.get_attribute("href")
     for path in ("/", "/runs", run, "/trajectories", "/datasets", "/datasets/made-1", "/settings/tokens", "/nothing"):
         answers = []
-        reader.page.on("response", answers.append)
+        listener = lambda answer: answers.append(answer)
+        reader.page.on("response", listener)
         answer = reader.page.goto(server.url + path)
         reader.page.wait_for_load_state("networkidle")
-        reader.page.remove_listener("response", answers.append)
+        reader.page.remove_listener("response", listener)
         sizes = {answer.url: len(answer.body()) for answer in answers}
         policy = answer.headers["content-security-policy"]
         for part in ("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "base-uri 'none'",
