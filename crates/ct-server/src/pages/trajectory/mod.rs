@@ -149,6 +149,8 @@ fn read_steps(app: &App, opened: &Opened, wanted: Wanted) -> Result<Steps, ApiEr
 }
 
 fn place<'a>(id: &'a str, opened: &Opened, filter: &'a Query, visitor: &'a Visitor) -> Place<'a> {
+    // The first event is the beginning; a document may count from when its run began.
+    let first = opened.transcript.reader().model_call(0).ok().and_then(|event| event.began_ms);
     let timing = opened.found.document.timing.as_ref();
     // The document knows the highest verdict before the sample is read.
     let monitors = opened.found.document.monitors.iter().flat_map(|monitors| monitors.values());
@@ -159,7 +161,7 @@ fn place<'a>(id: &'a str, opened: &Opened, filter: &'a Query, visitor: &'a Visit
     Place {
         id,
         filter,
-        began_ms: timing.and_then(|timing| timing.time_started),
+        began_ms: first.or(timing.and_then(|timing| timing.time_started)),
         scale,
         visit: &visitor.visit,
     }
