@@ -133,7 +133,8 @@ def transcript():
     data.mkdir(parents=True)
     environment = {**os.environ, "CONTROL_TOWER_DATA_DIR": str(data / "store")}
     log = transcripts.huge(data / "huge.eval", actions, output_bytes)
-    subprocess.run([CT, "--local", "runs", "make", "--quiet", log], env=environment, check=True, cwd=data)
+    subprocess.run([CT, "--local", "runs", "make", "--quiet", log], env=environment, check=True, cwd=data,
+                   stdout=subprocess.DEVNULL)
     subprocess.run([CT, "users", "add", "bench", "--password-stdin"], env=environment, input=PASSWORD + "\n", text=True,
                    check=True, capture_output=True)
     process = subprocess.Popen([CT, "serve", "--bind", "127.0.0.1:0", "--private", "--format", "json"], env=environment,
