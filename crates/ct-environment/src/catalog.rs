@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::environment::Environment;
 use crate::error::{EnvironmentError, Problem};
 use crate::manifest::{self, MANIFEST, TASK};
+use crate::sandbox::Folder;
 use crate::shipped;
 
 /// Where an environment was found.
@@ -24,7 +25,7 @@ pub enum Place {
 #[derive(Debug)]
 pub struct Catalog {
     folders: Vec<PathBuf>,
-    shipped: Option<tempfile::TempDir>,
+    shipped: Folder,
 }
 
 /// One environment found, or a folder that was meant to be one.
@@ -46,7 +47,7 @@ impl Catalog {
     /// A catalog of folders that hold environments (or are one), nearest first; those that do not exist are passed over.
     /// What the binary ships comes last: it is written to a private folder that goes with the catalog.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self, EnvironmentError> {
-        Ok(Self { folders: folders.into_iter().collect(), shipped: Some(shipped::extract()?) })
+        Ok(Self { folders: folders.into_iter().collect(), shipped: shipped::extract()? })
     }
 
     /// Everything found, nearest first.
@@ -56,9 +57,7 @@ impl Catalog {
         for folder in &self.folders {
             add(folder, Place::Folder, &mut found);
         }
-        if let Some(folder) = &self.shipped {
-            add(folder.path(), Place::Shipped, &mut found);
-        }
+        add(&self.shipped.path().join("environments"), Place::Shipped, &mut found);
         for index in 1..found.len() {
             let same = |other: &&Listing| other.long_name() == found[index].long_name();
             let nearer = found[..index].iter().find(same).map(|other| other.folder.clone());

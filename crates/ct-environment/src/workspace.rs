@@ -307,6 +307,56 @@ pub(crate) fn read_plain(folder: &Path, name: &str, limit_bytes: u64) -> Option<
     Some(bytes)
 }
 
+/// Where links of a workspace may lead: into the system, which holds nothing of a scorer.
+const LINK_TARGETS: [&str; 6] = ["usr", "bin", "sbin", "lib", "lib64", "etc"];
+
+/// Removes what could lead a scorer astray or keep it waiting: links out of the workspace, pipes, sockets, devices. The
+/// paths removed. Nothing may run in the workspace any more.
+pub(crate) async fn tame(folder: &Path) -> Vec<String> {
+    let folder = folder.to_owned();
+    tokio::task::spawn_blocking(move || tame_now(&folder)).await.unwrap_or_default()
+}
+
+fn tame_now(folder: &Path) -> Vec<String> {
+    let mut removed = Vec::new();
+    walk(folder, &mut |path, found| {
+        let harmless = match found.kind {
+            FileType::RegularFile => true,
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(found.folder, &*found.name, Vec::new());
+                let depth = path.components().count() - 1;
+                target.is_ok_and(|target| target.to_str().is_ok_and(|target| stays(target, depth)))
+            }
+            _ => false,
+        };
+        if !harmless {
+            let gone = rustix::fs::unlinkat(found.folder, &*found.name, AtFlags::empty()).is_ok();
+            let what = if gone { "" } else { " (cannot be removed)" };
+            if removed.len() < CHANGES_MAX {
+                removed.push(format!("{}{what}", path.display()));
+            }
+        }
+        true
+    });
+    removed.sort();
+    removed
+}
+
+/// Whether a link `depth` folders below the workspace stays in it or leads into the system. Going up is allowed at the
+/// beginning only: after a name, which may itself be a link, nobody knows what up means.
+fn stays(target: &str, depth: usize) -> bool {
+    let absolute = target.starts_with('/');
+    let parts: Vec<&str> = target.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let ups = parts.iter().take_while(|part| **part == "..").count();
+    if parts[ups..].contains(&"..") {
+        return false;
+    }
+    if absolute {
+        return ups == 0 && parts.first().is_some_and(|first| LINK_TARGETS.contains(first));
+    }
+    ups <= depth
+}
+
 /// Copies files and folders; what is something else is left out and counted.
 pub(crate) async fn copy_out(from: &Path, to: &Path, limit_bytes: u64) -> Result<u64, SandboxError> {
     let (from, to) = (from.to_owned(), to.to_owned());
@@ -341,5 +391,32 @@ fn copy_now(from: &Path, to: &Path, limit_bytes: u64) -> Result<u64, SandboxErro
     match failure {
         Some(error) => Err(error),
         None => Ok(left_out + u64::from(!complete)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_stay() {
+        for (target, depth) in
+            [("a", 0), ("./a/b", 0), ("../a", 1), ("../../a", 2), ("/usr/bin/python3", 0), ("..", 1)]
+        {
+            assert!(stays(target, depth), "{target}");
+        }
+        for (target, depth) in [
+            ("..", 0),
+            ("../../tests", 1),
+            ("/tests/test.sh", 0),
+            ("/", 0),
+            ("/usr/../tests", 0),
+            ("/../usr", 0),
+            ("a/../../tests", 1),
+            ("/proc/self/root", 0),
+            ("/services/site.log", 0),
+        ] {
+            assert!(!stays(target, depth), "{target}");
+        }
     }
 }

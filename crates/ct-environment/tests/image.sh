@@ -2,13 +2,14 @@
 # Makes an image of this machine's own shell, coreutils and Python, since tests fetch none. Prints its name.
 set -eu
 engine=$(command -v podman || command -v docker) || { echo "neither podman nor docker is installed" >&2; exit 1; }
-name=localhost/ct-environment-test:2
+name=localhost/ct-environment-test:3
 "$engine" image inspect "$name" >/dev/null 2>&1 && { echo "$name"; exit; }
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 mkdir -p "$root/usr/bin" "$root/usr/lib" "$root/etc" "$root/tmp" "$root/var/tmp" "$root/proc" "$root/sys" "$root/dev" \
     "$root/run" "$root/root" "$root/home" "$root/app"
+chmod 1777 "$root/tmp" "$root/var/tmp"
 for link in bin lib lib64; do ln -s "usr/$link" "$root/$link"; done
 
 # A program or library, with the libraries it needs, below /usr as on any merged system.

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Args, ColorChoice as ClapColor, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    self, Context, completions, dataset, login, logout, runs, serve, status, store, tokens, users,
+    self, Context, completions, dataset, envs, login, logout, runs, serve, status, store, tokens, users,
 };
 use crate::config::{Config, Origin, Place, PlaceFlags};
 use crate::env;
@@ -64,6 +64,9 @@ enum Command {
     /// Name lists of trajectories or runs, in versions that never change
     #[command(subcommand, after_help = dataset::EXAMPLES)]
     Dataset(dataset::DatasetCommand),
+    /// List, show and check the environments that agents run in
+    #[command(subcommand, after_help = envs::EXAMPLES)]
+    Envs(envs::EnvsCommand),
     /// Check and clean the store
     #[command(subcommand, after_help = store::EXAMPLES)]
     Store(store::StoreCommand),
@@ -138,6 +141,7 @@ fn execute(cli: Cli, printer: &Printer) -> Result<(), CliError> {
     match cli.command {
         Command::Runs(command) => commands::runs::run(*command, &context),
         Command::Dataset(command) => commands::dataset::run(command, &context),
+        Command::Envs(command) => envs::run(command, &context),
         Command::Store(command) => commands::store::run(command, &context),
         Command::Serve(arguments) => serve::serve(arguments, &context),
         Command::Users(command) => users::run(command, &context),

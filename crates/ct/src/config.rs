@@ -64,6 +64,7 @@ pub(crate) struct Config {
     pub(crate) logs_public_url: Option<String>,
     /// How buckets are reached: what of these variables is set.
     aws: Vec<(&'static str, String)>,
+    dotenv: Option<Dotenv>,
 }
 
 /// Where runs are kept.
@@ -126,6 +127,16 @@ impl Config {
                 .iter()
                 .filter_map(|variable| Some((variable.name, setting(*variable, dotenv.as_ref())?.0)))
                 .collect(),
+            dotenv,
+        })
+    }
+
+    /// The folder that a path in a variable is relative to: that of the `.env` file, when it comes from there.
+    pub(crate) fn setting_path(&self, variable: Variable) -> Option<PathBuf> {
+        let (value, origin) = setting(variable, self.dotenv.as_ref())?;
+        Some(match origin {
+            Origin::Dotenv(file) => file.parent().unwrap_or(Path::new(".")).join(value),
+            _ => PathBuf::from(value),
         })
     }
 
@@ -229,10 +240,17 @@ fn platform_data_dir() -> Result<PathBuf, CliError> {
 
 /// The nearest `.env` file: `NAME=value` lines, with `#` comments, an optional `export`, and quotes around values.
 /// Names the program does not know are other programs' and are left alone.
-#[derive(Debug)]
+#[derive(Clone)]
 struct Dotenv {
     path: PathBuf,
     values: Vec<(String, String)>,
+}
+
+/// Without the values, which may be secrets.
+impl fmt::Debug for Dotenv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dotenv").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl Dotenv {

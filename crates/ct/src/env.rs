@@ -93,6 +93,13 @@ pub(crate) const AWS: &[Variable] = &[
         about: "The file of profiles with region and `endpoint_url`; else `~/.aws/config`.",
     },
 ];
+/// Where environments are.
+pub(crate) const SETTINGS_DIR: Variable = Variable {
+    name: "CONTROL_TOWER_SETTINGS_DIR",
+    dotenv: true,
+    about: "A folder of environments for `ct run eval`, looked through after `./environments` and before `environments` in \
+            the data folder.",
+};
 /// The user's cache folder.
 pub(crate) const XDG_CACHE_HOME: Variable = Variable {
     name: "XDG_CACHE_HOME",
@@ -126,7 +133,7 @@ pub(crate) const APPDATA: Variable =
 #[cfg(test)]
 fn all() -> Vec<Variable> {
     let first = [DATA_DIR, BASE_URL, TOKEN, LOGS, LOGS_PUBLIC_URL];
-    let last = [XDG_CACHE_HOME, NO_COLOR, TERM, XDG_DATA_HOME, HOME, APPDATA];
+    let last = [SETTINGS_DIR, XDG_CACHE_HOME, NO_COLOR, TERM, XDG_DATA_HOME, HOME, APPDATA];
     [&first[..], AWS, &last].concat()
 }
 

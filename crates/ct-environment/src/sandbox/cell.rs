@@ -60,6 +60,11 @@ pub(crate) const VARIABLES: [(&str, &str); 6] = [
     ("TMPDIR", "/tmp"),
 ];
 
+/// The shell script of a cell's first process, which waits for the end. That it ignores its children's ends makes the
+/// kernel clear orphans away. Not every shell can pass that on, nor every `env`.
+pub(crate) const FIRST_PROCESS: &str = "exec >/dev/null 2>&1; env --ignore-signal=CHLD true && \
+    exec env --ignore-signal=CHLD cat; trap '' CHLD; exec cat";
+
 impl Cell {
     /// Runs one command.
     pub(crate) async fn exec(&self, request: ExecRequest) -> Result<ExecResult, SandboxError> {
@@ -86,6 +91,14 @@ impl Cell {
         match self {
             Self::Local(cell) => cell.command(request),
             Self::Container(cell) => cell.command(request),
+        }
+    }
+
+    /// Kills everything inside; what shares its network stays.
+    pub(crate) async fn halt(&mut self) {
+        match self {
+            Self::Local(cell) => cell.halt().await,
+            Self::Container(cell) => cell.halt().await,
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use crate::environment::{Environment, SandboxSettings};
 use crate::error::SandboxError;
 
-use super::cell::{Breaches, CellSpec, VARIABLES, start_folder};
+use super::cell::{Breaches, CellSpec, FIRST_PROCESS, VARIABLES, start_folder};
 use super::exec::{ExecRequest, ExecResult, SHELL};
 use super::watch;
 
@@ -32,9 +32,8 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(60);
 const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 /// Of each temporary file system inside.
 const TMP_BYTES_MAX: u64 = 256 << 20;
-/// The programs ask for as many processes as there can be, which not every machine lets them have; what counts is the
-/// container's own limit.
-const NPROC_LIMIT: &str = "nproc=16384:16384";
+/// Left alone, podman asks for as many processes and files as there can be, which not every machine lets it have.
+const ULIMITS: [&str; 4] = ["--ulimit", "nproc=16384:16384", "--ulimit", "nofile=1024:1024"];
 /// What root may do in an environment that needs it.
 const ROOT_CAPABILITIES: &str = "CHOWN,DAC_OVERRIDE,FOWNER,FSETID,KILL,SETGID,SETUID";
 
@@ -108,7 +107,12 @@ impl Engine {
             if self.ask(&["image", "inspect", &self.image], ASK_TIMEOUT).await.is_err() {
                 let folder = folder.to_string_lossy();
                 let timeout = Duration::from_secs(settings.build_timeout_seconds);
-                self.ask(&["build", "--tag", &self.image, &folder], timeout).await.map_err(failed)?;
+                let mut arguments = vec!["build", "--tag", &self.image];
+                if self.program == "podman" {
+                    arguments.extend(ULIMITS);
+                }
+                arguments.push(&folder);
+                self.ask(&arguments, timeout).await.map_err(failed)?;
             }
         } else {
             self.image = image.or(settings.image.as_deref()).unwrap_or(DEFAULT_IMAGE).to_owned();
@@ -127,7 +131,9 @@ impl Engine {
     async fn look(&mut self, settings: &SandboxSettings) -> Result<(), String> {
         let mut script = String::from("for p in bash timeout \"$@\"; do command -v \"$p\" || echo; done");
         script += "; pwd";
-        let mut arguments = vec!["run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", &self.image];
+        let mut arguments = vec!["run", "--rm", "--network", "none", "--entrypoint", "/bin/sh"];
+        arguments.extend(ULIMITS);
+        arguments.push(&self.image);
         arguments.extend(["-c", &script, "sh"]);
         arguments.extend(settings.commands.iter().map(String::as_str));
         let found = self.ask(&arguments, START_TIMEOUT).await?;
@@ -184,6 +190,11 @@ impl Engine {
         let lines: Vec<&str> = said.trim().lines().rev().take(8).collect();
         let said = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
         Err(format!("{} {}: {}: {said}", self.program, arguments[0], result.outcome()))
+    }
+
+    /// Removing a container. Podman does not remove one whose network another shares, unless it takes both.
+    fn removing(&self) -> Vec<&str> {
+        if self.program == "podman" { vec!["rm", "-f", "-t", "0", "--depend"] } else { vec!["rm", "-f"] }
     }
 
     /// Starts a container; `join` is one whose network it shares.
@@ -264,14 +275,14 @@ impl Engine {
         command.arg("--memory").arg(settings.memory_bytes.to_string());
         command.arg("--memory-swap").arg(settings.memory_bytes.to_string());
         command.arg("--cpus").arg(settings.cpus.to_string());
-        command.args(["--ulimit", "core=0", "--ulimit", "nofile=1024:1024", "--ulimit", NPROC_LIMIT]);
+        command.args(ULIMITS).args(["--ulimit", "core=0"]);
         command.arg("--ulimit").arg(format!("fsize={}", settings.disk_bytes));
         for mount in &spec.mounts {
             let mode = if mount.writable { "rw" } else { "ro" };
             command.arg("--volume").arg(format!("{}:{}:{mode}", mount.host.display(), mount.inside));
         }
         command.args(["--workdir", &spec.workdir, "--entrypoint", "/bin/sh", &self.image, "-c"]);
-        command.arg("trap '' CHLD; echo ready; exec cat >/dev/null 2>&1");
+        command.arg(format!("echo ready; {FIRST_PROCESS}"));
     }
 }
 
@@ -355,8 +366,15 @@ impl Cell {
         self.stop().await;
     }
 
+    /// Kills everything inside; what shares its network stays.
+    pub(crate) async fn halt(&mut self) {
+        let _ = self.engine.ask(&["kill", &self.name], ASK_TIMEOUT).await;
+    }
+
     async fn stop(&mut self) {
-        self.removed = self.engine.ask(&["rm", "-f", "-t", "0", &self.name], ASK_TIMEOUT).await.is_ok();
+        let mut arguments = self.engine.removing();
+        arguments.push(&self.name);
+        self.removed = self.engine.ask(&arguments, ASK_TIMEOUT).await.is_ok();
         let _ = self.child.wait().await;
     }
 }
@@ -366,7 +384,7 @@ impl Drop for Cell {
         self.watcher.abort();
         if !self.removed {
             let mut command = std::process::Command::new(self.engine.program);
-            command.args(["rm", "-f", &self.name]);
+            command.args(self.engine.removing()).arg(&self.name);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             if let Err(error) = command.spawn() {
                 tracing::warn!("cannot remove the container {}: {error}", self.name);

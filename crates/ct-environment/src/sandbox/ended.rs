@@ -22,16 +22,28 @@ const RESULT_BYTES_MAX: u64 = 64 << 10;
 pub struct EndedSandbox {
     ground: Ground,
     lost_log_bytes: Vec<(String, u64)>,
+    diff: WorkspaceDiff,
+    removed: Vec<String>,
 }
 
 impl EndedSandbox {
-    pub(super) fn new(ground: Ground, lost_log_bytes: Vec<(String, u64)>) -> Self {
-        Self { ground, lost_log_bytes }
+    pub(super) async fn new(ground: Ground, lost_log_bytes: Vec<(String, u64)>) -> Self {
+        let diff = ground.before.compare(&ground.workspace).await;
+        let removed = workspace::tame(&ground.workspace).await;
+        Self { ground, lost_log_bytes, diff, removed }
     }
 
     /// What the agent changed in the workspace, of files that are text and not too large with their lines.
-    pub async fn diff(&self) -> WorkspaceDiff {
-        self.ground.before.compare(&self.ground.workspace).await
+    #[must_use]
+    pub fn diff(&self) -> &WorkspaceDiff {
+        &self.diff
+    }
+
+    /// What was taken out of the workspace before anything judges it, by path: links that lead out of it (but for those
+    /// into `/usr` and the like), pipes, sockets and devices.
+    #[must_use]
+    pub fn removed(&self) -> &[String] {
+        &self.removed
     }
 
     /// Services whose logs were too long to be kept whole, with the bytes lost.

@@ -20,7 +20,7 @@ use tokio::process::{Child, Command};
 use crate::environment::SandboxSettings;
 use crate::error::SandboxError;
 
-use super::cell::{Breaches, CellSpec, VARIABLES, start_folder};
+use super::cell::{Breaches, CellSpec, FIRST_PROCESS, VARIABLES, start_folder};
 use super::exec::{ExecRequest, ExecResult, SHELL};
 use super::watch;
 
@@ -140,6 +140,11 @@ impl Cell {
 
     /// Kills everything inside, and waits until it is gone.
     pub(crate) async fn kill(mut self) {
+        self.halt().await;
+    }
+
+    /// Kills everything inside; what shares its network stays.
+    pub(crate) async fn halt(&mut self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
         let _ = self.child.wait().await;
     }
@@ -250,7 +255,7 @@ fn arguments(command: &mut Command, spec: &CellSpec, token: &str) {
         "--remount-ro",
         "/",
     ]);
-    command.args(["--", "/bin/sh", "-c", "trap '' CHLD; echo ready >&2; exec cat >/dev/null 2>&1"]);
+    command.args(["--", "/bin/sh", "-c", &format!("echo ready >&2; {FIRST_PROCESS}")]);
 }
 
 /// Waits until the cell is made; the number of its first process out here, else what bubblewrap complains about.

@@ -26,6 +26,7 @@ use crate::environment::{MainTask, SideTask, TaskRef};
 pub use ended::EndedSandbox;
 pub use exec::{Capture, ExecRequest, ExecResult, LimitHit};
 pub use host::SandboxHost;
+pub(crate) use stage::Folder;
 pub use start::Sandbox;
 
 /// The kinds of sandbox.

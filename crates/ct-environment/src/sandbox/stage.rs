@@ -35,19 +35,35 @@ pub(crate) fn sandbox_uid() -> u32 {
     FIRST_UID + u32::from_le_bytes(bytes)
 }
 
-/// A folder for one sandbox or host, removed when dropped. Others may pass through, not look around.
+/// A folder for one sandbox, host or catalog, removed when dropped. Others may pass through, not look around.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// Held as long as the folder is in use.
+    _lock: fs::File,
 }
+
+/// How such folders are called.
+const PREFIX: &str = "ct-sandbox-";
+/// The locked file in one.
+const LOCK: &str = "lock";
 
 impl Folder {
     pub(crate) fn new(temp_dir: Option<&Path>) -> Result<Self, SandboxError> {
         let parent = temp_dir.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        remove_left(&parent);
         let mut builder = tempfile::Builder::new();
-        builder.prefix("ct-sandbox-").permissions(fs::Permissions::from_mode(0o711));
+        builder.prefix(PREFIX).permissions(fs::Permissions::from_mode(0o711));
         let made = builder.tempdir_in(&parent).map_err(SandboxError::io("make a folder in", &parent))?;
-        Ok(Self { path: made.keep() })
+        // Under its name it is locked from the start, so that nobody takes the folder for one left behind.
+        let lock = || -> io::Result<fs::File> {
+            let file = fs::File::create_new(made.path().join("new"))?;
+            file.lock()?;
+            fs::rename(made.path().join("new"), made.path().join(LOCK))?;
+            Ok(file)
+        };
+        let lock = lock().map_err(SandboxError::io("lock", made.path()))?;
+        Ok(Self { path: made.keep(), _lock: lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -65,12 +81,34 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if fs::remove_dir_all(&self.path).is_err() {
-            // An agent may have closed a folder to us.
-            open_up(&self.path);
-            if let Err(error) = fs::remove_dir_all(&self.path) {
-                tracing::warn!("cannot remove {}: {error}", self.path.display());
-            }
+        remove(&self.path);
+    }
+}
+
+fn remove(folder: &Path) {
+    if fs::remove_dir_all(folder).is_err() {
+        // An agent may have closed a folder to us.
+        open_up(folder);
+        if let Err(error) = fs::remove_dir_all(folder) {
+            tracing::warn!("cannot remove {}: {error}", folder.display());
+        }
+    }
+}
+
+/// Removes the folders that killed processes left: nobody holds their locks any more.
+fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(lock) = fs::File::open(path.join(LOCK)) else { continue };
+        let ours = fs::symlink_metadata(&path).is_ok_and(|metadata| {
+            metadata.is_dir()
+                && std::os::unix::fs::MetadataExt::uid(&metadata) == rustix::process::getuid().as_raw()
+        });
+        if ours && lock.try_lock().is_ok() {
+            remove(&path);
         }
     }
 }

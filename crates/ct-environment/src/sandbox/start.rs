@@ -116,10 +116,12 @@ impl Sandbox {
     }
 
     /// Kills everything the agent left running, stops the services, and gives what can be judged.
-    pub async fn end(self) -> EndedSandbox {
-        self.cell.kill().await;
+    pub async fn end(mut self) -> EndedSandbox {
+        self.cell.halt().await;
         let services = self.services.stop().await;
-        EndedSandbox::new(self.ground, services)
+        // Last, since the services live on its network.
+        self.cell.kill().await;
+        EndedSandbox::new(self.ground, services).await
     }
 }
 

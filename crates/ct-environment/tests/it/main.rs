@@ -1,6 +1,8 @@
 //! Real sandboxes, real environments.
 
 mod escapes;
+mod folders;
+mod images;
 mod sandbox;
 mod shipped;
 mod support;

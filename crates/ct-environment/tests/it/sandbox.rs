@@ -180,9 +180,14 @@ async fn changes(kind: SandboxKind) {
     let written = Written::new(&[("files/a.txt", "1\n2\n3\n"), ("files/gone", "x"), ("files/same", "y")]);
     let Some(host) = host(&written.environment(), kind).await else { return };
     let sandbox = start(&host).await;
-    out(&sandbox, "echo 4 >>a.txt; rm gone; mkdir d; head -c 3000000 /dev/zero >d/big; ln -s /etc/shadow link; mkfifo p").await;
+    out(
+        &sandbox,
+        "echo 4 >>a.txt; rm gone; mkdir d; head -c 3000000 /dev/zero >d/big; ln -s /root/x link; mkfifo p",
+    )
+    .await;
     let ended = sandbox.end().await;
-    let diff = ended.diff().await;
+    let diff = ended.diff();
+    assert_eq!(ended.removed(), ["link", "p"]);
     let told: Vec<(&str, ChangeKind)> =
         diff.changes.iter().map(|change| (change.path.as_str(), change.kind)).collect();
     let expected = [
@@ -200,11 +205,32 @@ async fn changes(kind: SandboxKind) {
     assert_eq!((diff.changes[1].size_bytes_after, &diff.changes[1].diff), (Some(3_000_000), &None));
     let target = tempfile::tempdir().expect("a folder");
     let copy = target.path().join("copy");
-    assert_eq!(ended.copy_out(&copy, 10 << 20).await.expect("copied"), 2);
+    assert_eq!(ended.copy_out(&copy, 10 << 20).await.expect("copied"), 0);
     assert_eq!(std::fs::read(copy.join("a.txt")).expect("bytes"), b"1\n2\n3\n4\n");
     assert!(!copy.join("link").exists());
     assert!(matches!(
         ended.copy_out(&target.path().join("b"), 1000).await,
         Err(SandboxError::TooLarge { .. })
     ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_killed_processes_left_goes() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let left = parent.path().join("ct-sandbox-left");
+    let unlocked = parent.path().join("ct-sandbox-other");
+    crate::support::write(&left.join("lock"), "");
+    crate::support::write(&unlocked.join("file"), "");
+    let written = Written::new(&[]);
+    let options =
+        ct_environment::HostOptions { temp_dir: Some(parent.path().to_owned()), ..Default::default() };
+    let opened = ct_environment::SandboxHost::open(&written.environment(), &options).await;
+    assert!(!left.exists() && unlocked.exists());
+    let again = ct_environment::SandboxHost::open(&written.environment(), &options).await;
+    if let (Ok(first), Ok(second)) = (&opened, &again) {
+        // One in use stays.
+        drop((start(first).await, start(second).await));
+    }
+    drop((opened, again));
+    assert_eq!(std::fs::read_dir(parent.path()).expect("a folder").count(), 1);
 }

@@ -55,6 +55,7 @@ pub(crate) async fn host(environment: &Environment, kind: SandboxKind) -> Option
     }
 }
 
+#[expect(clippy::print_stderr, reason = "what is not tested must be heard")]
 pub(crate) fn not_tested(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "cannot be tested here: {what}");
     eprintln!("NOT TESTED: {what}");

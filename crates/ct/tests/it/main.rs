@@ -15,6 +15,8 @@ mod dataset;
 mod download;
 mod edit;
 #[cfg(target_os = "linux")]
+mod envs;
+#[cfg(target_os = "linux")]
 mod folders;
 mod full_disk;
 mod help;
