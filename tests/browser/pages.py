@@ -417,13 +417,13 @@ def headers_and_weight(web, server) -> None:
     reader.go("/runs")
     run = reader.page.locator("[data-open]").first.get_attribute("href")
     for path in ("/", "/runs", run, "/trajectories", "/datasets", "/datasets/made-1", "/settings/tokens", "/nothing"):
-        answers = []
-        listener = lambda answer: answers.append(answer)
-        reader.page.on("response", listener)
         answer = reader.page.goto(server.url + path)
-        reader.page.wait_for_load_state("networkidle")
-        reader.page.remove_listener("response", listener)
-        sizes = {answer.url: len(answer.body()) for answer in answers}
+        asked = reader.page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+        linked = set(re.findall(r'(?:href|src)="(/assets/[^"]+)"', answer.text()))
+        # What the page says it needs is what is fetched for it.
+        assert {address.removeprefix(server.url) for address in asked} <= linked, (path, asked)
+        sizes = {link: len(reader.context.request.get(server.url + link).body()) for link in linked}
+        sizes[path] = len(answer.body())
         policy = answer.headers["content-security-policy"]
         for part in ("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "base-uri 'none'",
                      "frame-ancestors 'none'", "form-action 'self'"):
