@@ -4,11 +4,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::sync::Arc;
 
-use ct_model::LogHash;
-use md5::Md5;
+use ct_model::{LogHash, LogHasher};
+use md5::{Digest as _, Md5};
 use reqwest::blocking::Response;
 use reqwest::header::HeaderName;
-use sha2::{Digest as _, Sha256};
 
 use crate::http::header;
 use crate::{ClientError, RemoteLog, Result};
@@ -107,7 +106,7 @@ pub(crate) fn of_io(error: io::Error, doing: &str) -> ClientError {
 /// The hashes that can be checked.
 pub(crate) struct Sums<'a> {
     log: &'a RemoteLog,
-    sha256: Sha256,
+    sha256: LogHasher,
     expected: Option<&'a LogHash>,
     /// Only where nothing better is known.
     md5: Option<(Md5, String)>,
@@ -118,7 +117,7 @@ impl<'a> Sums<'a> {
     fn new(log: &'a RemoteLog, expected: Option<&'a LogHash>) -> Self {
         let expected = expected.or(log.sha256());
         let md5 = log.e_tag().and_then(md5_tag).filter(|_| expected.is_none() && log.has_md5_tag());
-        Self { log, sha256: Sha256::new(), expected, md5: md5.map(|tag| (Md5::new(), tag)), size_bytes: 0 }
+        Self { log, sha256: LogHasher::new(), expected, md5: md5.map(|tag| (Md5::new(), tag)), size_bytes: 0 }
     }
 
     fn add(&mut self, bytes: &[u8]) {
@@ -134,7 +133,7 @@ impl<'a> Sums<'a> {
         if let Some(length) = self.log.length().filter(|&length| length != self.size_bytes) {
             return altered(format!("{} bytes of {length} came", self.size_bytes));
         }
-        let hash = LogHash::from_bytes(self.sha256.finalize().into());
+        let hash = self.sha256.finish();
         if let Some(expected) = self.expected.filter(|&expected| *expected != hash) {
             return altered(format!("its sha256 is {hash}, and should be {expected}"));
         }

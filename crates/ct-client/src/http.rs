@@ -27,6 +27,8 @@ use crate::{ClientError, Origin, Result};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a small answer may take, and a pause within a large one.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a server may take to check a whole log, or to register documents.
+pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(900);
 /// How often a request is tried.
 pub(crate) const ATTEMPTS_MAX: u32 = 6;
 /// The first pause between attempts; it doubles.

@@ -11,6 +11,7 @@ mod download;
 mod error;
 mod http;
 mod pages;
+mod register;
 mod remote_log;
 mod runs;
 mod trajectories;
@@ -25,9 +26,10 @@ pub use address::{BaseUrl, Origin};
 pub use download::{Downloaded, download};
 pub use error::{ClientError, Result};
 pub use http::Token;
+pub use register::Register;
 pub use remote_log::{LogPlace, RemoteLog};
 pub use runs::unanswered;
-pub use upload::{LogFile, Register, StoredObject};
+pub use upload::{LogFile, LogName, LogReader, Named, Stop, StoredObject};
 
 use http::{Call, Http, accepts_json};
 

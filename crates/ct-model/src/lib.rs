@@ -10,6 +10,7 @@ mod csv;
 mod dataset;
 mod filter;
 mod id;
+mod log_hasher;
 mod object;
 mod price;
 mod query;
@@ -32,6 +33,7 @@ pub use dataset::{
 };
 pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{DatasetName, IdError, RunId, TrajectoryId};
+pub use log_hasher::LogHasher;
 pub use object::{ObjectKey, ObjectKeyError, sample_url};
 pub use price::{PriceError, PriceRow, PriceTable, PriceTier, Pricing, billed_output_tokens, round_usd};
 pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery, names_match};

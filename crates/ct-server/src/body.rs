@@ -1,12 +1,15 @@
 //! Bodies of requests that are too large to be held: they are handed to threads that block.
 
-use std::io::{self, Read};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Read};
 use std::pin::pin;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
+use bytes::Buf as _;
 use http_body_util::BodyExt as _;
+use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -28,24 +31,42 @@ pub(crate) async fn read_body<T: Send + 'static>(
     mut body: Body,
     work: impl FnOnce(&App, &mut BodyReader) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let (pieces, received) = mpsc::channel(limits::BODY_PIECES);
-    let mut reader = BodyReader { pieces: received, piece: Bytes::new(), ended: false };
+    let (batches, received) = mpsc::channel(limits::BODY_BATCHES);
+    let mut reader = BodyReader { batches: received, batch: VecDeque::new(), ended: false };
     let work = app.blocking(move |app| work(app, &mut reader));
     let pump = async {
         loop {
-            let piece = match timeout(limits::BODY_IDLE_TIMEOUT, body.frame()).await {
+            let mut next = match timeout(limits::BODY_IDLE_TIMEOUT, body.frame()).await {
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
-                Ok(None) => Ok(None),
-                Ok(Some(Err(error))) => Err(io::Error::other(error)),
-                Ok(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => Ok(Some(data)),
-                    // Trailers say nothing here.
-                    Err(_) => continue,
-                },
+                Ok(frame) => data(frame),
             };
-            let last = !matches!(piece, Ok(Some(_)));
-            if pieces.send(piece).await.is_err() || last {
+            // What arrives soon goes along, so that the thread is not woken up for every piece.
+            let (mut batch, mut size_bytes) = (VecDeque::new(), 0);
+            while let Ok(Some(piece)) = next {
+                size_bytes += piece.len();
+                batch.push_back(piece);
+                next = Ok(Some(Bytes::new()));
+                if size_bytes >= limits::BODY_BATCH_BYTES {
+                    break;
+                }
+                match timeout(limits::BODY_BATCH_WAIT, body.frame()).await {
+                    Ok(frame) => next = data(frame),
+                    Err(_) => break,
+                }
+            }
+            if !batch.is_empty() && batches.send(Ok(batch)).await.is_err() {
                 break;
+            }
+            match next {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    let _ = batches.send(Ok(VecDeque::new())).await;
+                    break;
+                }
+                Err(error) => {
+                    let _ = batches.send(Err(error)).await;
+                    break;
+                }
             }
         }
     };
@@ -60,6 +81,16 @@ pub(crate) async fn read_body<T: Send + 'static>(
         drain(body).await;
     }
     result
+}
+
+/// What a frame brings; `None` is the end.
+fn data(frame: Option<Result<Frame<Bytes>, axum::Error>>) -> io::Result<Option<Bytes>> {
+    match frame {
+        None => Ok(None),
+        Some(Err(error)) => Err(io::Error::other(error)),
+        // Trailers say nothing here.
+        Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+    }
 }
 
 /// Takes some more of a body that nobody wants.
@@ -78,25 +109,42 @@ pub(crate) async fn drain(mut body: Body) {
 
 /// Reads a body on a thread that may block.
 pub(crate) struct BodyReader {
-    pieces: mpsc::Receiver<io::Result<Option<Bytes>>>,
-    piece: Bytes,
+    /// An empty one is the end.
+    batches: mpsc::Receiver<io::Result<VecDeque<Bytes>>>,
+    batch: VecDeque<Bytes>,
     ended: bool,
 }
 
 impl Read for BodyReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.piece.is_empty() && !self.ended {
-            match self.pieces.blocking_recv() {
-                Some(Ok(Some(piece))) => self.piece = piece,
-                Some(Ok(None)) => self.ended = true,
-                Some(Err(error)) => return Err(error),
+        let piece = self.fill_buf()?;
+        let n = buffer.len().min(piece.len());
+        buffer[..n].copy_from_slice(&piece[..n]);
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl BufRead for BodyReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.batch.front().is_none_or(Bytes::is_empty) && !self.ended {
+            if self.batch.pop_front().is_some() {
+                continue;
+            }
+            match self.batches.blocking_recv() {
+                Some(batch) => self.batch = batch?,
                 // The connection was given up.
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
             }
+            self.ended = self.batch.is_empty();
         }
-        let n = buffer.len().min(self.piece.len());
-        buffer[..n].copy_from_slice(&self.piece.split_to(n));
-        Ok(n)
+        Ok(self.batch.front().map_or(&[], |piece| piece))
+    }
+
+    fn consume(&mut self, n: usize) {
+        if let Some(piece) = self.batch.front_mut() {
+            piece.advance(n);
+        }
     }
 }
 

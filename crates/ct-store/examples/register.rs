@@ -9,7 +9,7 @@ use std::time::Instant;
 use ct_log::Log;
 use ct_model::convert::{HeaderFacts, RunOptions, TrajectoryIds, convert_log, run_header};
 use ct_store::{Actor, Registration, Store};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 fn main() {
     let path = PathBuf::from(std::env::args().nth(1).expect("usage: register LOG"));
@@ -43,7 +43,7 @@ fn main() {
     for (number, batch) in documents.chunks(50).enumerate() {
         // As they come over the wire.
         let documents =
-            batch.iter().map(|text| serde_json::from_slice::<Value>(text).expect("JSON")).collect();
+            batch.iter().map(|text| serde_json::from_slice::<Box<RawValue>>(text).expect("JSON")).collect();
         let header = (number == last).then(|| header.clone());
         let batch = Registration { documents, header, bucket: "logs".to_owned(), ..Registration::default() };
         if number == last {

@@ -36,7 +36,7 @@ pub use error::{Conflict, StoreError, TakenBy};
 pub use ops::{Author, Identity, Ingest, Registration, TrajectoryComments, hash_log, merge_comments};
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, CopyFailure, CopyProgress, CopyReport, DirectPart,
-    DirectUpload, Finding, FindingKind, GcItem, GcKind, GcOptions, GcReport, KnownRun, LogTag, NewRun,
-    Registered, StagedLog, StoredObject, Totals, Upload, UploadPart,
+    DirectUpload, Expected, Finding, FindingKind, GcItem, GcKind, GcOptions, GcReport, KnownRun, LogTag,
+    NewRun, Registered, StagedLog, StoredObject, Totals, Upload, UploadOf, UploadPart,
 };
 pub use store::{Clock, Store};

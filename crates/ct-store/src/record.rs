@@ -125,17 +125,37 @@ impl StoredObject {
     }
 }
 
+/// What an upload is of, by which it is found again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UploadOf {
+    /// The log that gets this name.
+    Key(ObjectKey),
+    /// A log whose name follows when it is all there. The text is the client's, and tells its logs apart.
+    Unnamed(String),
+}
+
+/// What an upload has to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// The log of this hash. The name is told here when it was not at the beginning.
+    Hash(LogHash, Option<ObjectKey>),
+    /// Whatever its bytes are; the name goes with their hash.
+    Any(LogFormat),
+}
+
 /// An upload in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
     /// Its id.
     pub upload_id: String,
-    /// The name that the log gets.
-    pub key: ObjectKey,
+    /// The name that the log gets, when it was told.
+    pub key: Option<ObjectKey>,
     /// The length of the log.
     pub size_bytes: u64,
     /// What is there, by where it begins. Parts may overlap.
     pub parts: Vec<UploadPart>,
+    /// Some log of this length is stored.
+    pub same_size: bool,
 }
 
 /// A part of an upload that is there.

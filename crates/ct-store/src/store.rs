@@ -17,7 +17,7 @@ use crate::actor::Actor;
 use crate::blob::{LogBucket, LogFolder, LogKey, LogPlace, Logs, WorkFolder};
 use crate::error::{Conflict, Result, StoreError};
 use crate::meta::{Candidate, MetaStore, SqliteStore};
-use crate::ops::{self, Ingest, LiveUploads, LogIndexes};
+use crate::ops::{self, Ingest, LiveUploads, LogIndexes, Settling};
 use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport, Totals};
 
 /// Tells the time.
@@ -36,6 +36,7 @@ pub struct Store {
     work: WorkFolder,
     log_indexes: LogIndexes,
     live_uploads: LiveUploads,
+    settling: Settling,
     clock: Clock,
 }
 
@@ -64,6 +65,7 @@ impl Store {
             work: WorkFolder::new(data_dir),
             log_indexes: LogIndexes::default(),
             live_uploads: LiveUploads::default(),
+            settling: Settling::default(),
             clock,
         })
     }
@@ -92,6 +94,11 @@ impl Store {
         &*self.meta
     }
 
+    /// Whether logs are objects in a bucket.
+    pub fn has_bucket(&self) -> bool {
+        self.logs.bucket().is_some()
+    }
+
     pub(crate) fn logs(&self) -> &Logs {
         &self.logs
     }
@@ -102,6 +109,10 @@ impl Store {
 
     pub(crate) fn live_uploads(&self) -> &LiveUploads {
         &self.live_uploads
+    }
+
+    pub(crate) fn settling(&self) -> &Settling {
+        &self.settling
     }
 
     pub(crate) fn log_indexes(&self) -> &LogIndexes {

@@ -8,6 +8,7 @@ use ct_model::RunId;
 use ct_store::Registration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -37,7 +38,7 @@ struct Batch {
     /// At most 1000, and 8 MiB with all the rest.
     #[serde(default)]
     #[schema(value_type = Vec<Object>, max_items = 1000)]
-    trajectories: Vec<Value>,
+    trajectories: Vec<Box<RawValue>>,
     /// The header.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]

@@ -3,15 +3,15 @@
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use ct_model::LogHash;
-use ct_store::{Actor, Upload, UploadPart};
+use ct_model::{LogFormat, LogHash};
+use ct_store::{Actor, Expected, Upload, UploadOf, UploadPart};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::direct::Direct;
-use super::eval_logs::{NewLog, key};
+use super::eval_logs::key;
 use crate::app::App;
 use crate::auth::Writer;
 use crate::body;
@@ -29,6 +29,23 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(complete))
 }
 
+/// Letters of what a client calls a log.
+const UNNAMED_MAX: usize = 128;
+
+/// A log to be uploaded in parts.
+#[derive(Debug, Deserialize, ToSchema)]
+struct NewUpload {
+    /// `<run id>.eval` or `<run id>.json`; absent: it is told when the log is all there.
+    #[serde(default)]
+    filename: Option<String>,
+    /// Without a filename: what finds this upload again, and no other of this user. At most 128 characters.
+    #[serde(default)]
+    #[schema(max_length = 128)]
+    resume_key: Option<String>,
+    /// Its exact length.
+    size_bytes: u64,
+}
+
 /// An upload, and what is there of it.
 #[derive(Debug, Serialize, ToSchema)]
 struct UploadState {
@@ -39,6 +56,8 @@ struct UploadState {
     parts: Vec<Part>,
     /// The most bytes of a part; null: as many as the disk has room for.
     part_bytes_max: Option<u64>,
+    /// A log of this length is stored already; it may be this one.
+    same_size: bool,
     /// Logs lie in a bucket here, and parts can be put there: see `/api/uploads/{id}/addresses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     direct: Option<Direct>,
@@ -58,9 +77,17 @@ struct Part {
 /// What the log has to be.
 #[derive(Debug, Deserialize, ToSchema)]
 struct Complete {
-    /// SHA-256 of the whole log, in hex.
-    #[schema(value_type = String)]
-    sha256: LogHash,
+    /// SHA-256 of the whole log, in hex. Absent: it is told, and the log gets the name that goes with it.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    sha256: Option<LogHash>,
+    /// Without a hash: `eval` or `json`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    format: Option<LogFormat>,
+    /// Its name, `<run id>.eval` or `<run id>.json`, when the upload was begun without.
+    #[serde(default)]
+    filename: Option<String>,
 }
 
 /// The log that the upload became.
@@ -74,6 +101,9 @@ struct Completed {
     e_tag: String,
     /// Its length.
     size_bytes: u64,
+    /// SHA-256 of its bytes, in hex.
+    #[schema(value_type = String)]
+    sha256: LogHash,
 }
 
 impl From<UploadPart> for Part {
@@ -89,6 +119,7 @@ impl From<Upload> for UploadState {
             size_bytes: upload.size_bytes,
             parts: upload.parts.into_iter().map(Part::from).collect(),
             part_bytes_max: None,
+            same_size: upload.same_size,
             direct: None,
         }
     }
@@ -105,8 +136,8 @@ fn state(app: &App, upload: Upload, actor: &Actor) -> Result<UploadState, ApiErr
     Ok(state)
 }
 
-/// Begin an upload in parts, or go on with the one of the same user, name and length.
-#[utoipa::path(post, path = "/api/uploads", tag = "uploads", request_body = NewLog, responses(
+/// Begin an upload in parts, or go on with the one of the same user, name (or `resume_key`) and length.
+#[utoipa::path(post, path = "/api/uploads", tag = "uploads", request_body = NewUpload, responses(
     (status = 200, body = UploadState), (status = 400, description = "not a name of a log, or no length"),
     (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
     (status = 409, description = "there is a log of this name already; the sentence says which"),
@@ -114,11 +145,22 @@ fn state(app: &App, upload: Upload, actor: &Actor) -> Result<UploadState, ApiErr
 async fn begin(
     State(app): State<App>,
     Writer(caller): Writer,
-    Body(log): Body<NewLog>,
+    Body(log): Body<NewUpload>,
 ) -> Result<Json<UploadState>, ApiError> {
-    let key = key(&log.filename)?;
+    let of = match (log.filename, log.resume_key) {
+        (Some(filename), _) => UploadOf::Key(key(&filename)?),
+        // What goes to the bucket goes there by its name.
+        (None, Some(_)) if !app.config.proxy_logs && app.store.has_bucket() => {
+            return Err(ApiError::invalid("logs lie in a bucket here, so a filename is needed"));
+        }
+        (None, Some(text)) if text.len() <= UNNAMED_MAX => UploadOf::Unnamed(text),
+        (None, Some(_)) => {
+            return Err(ApiError::invalid(format!("resume_key: longer than {UNNAMED_MAX} characters")));
+        }
+        (None, None) => return Err(ApiError::invalid("a filename or a resume_key is missing")),
+    };
     app.blocking(move |app| {
-        let upload = app.store.begin_upload(&key, log.size_bytes, &caller.actor())?;
+        let upload = app.store.begin_upload(&of, log.size_bytes, &caller.actor())?;
         state(app, upload, &caller.actor()).map(Json)
     })
     .await
@@ -187,12 +229,15 @@ async fn put_part(
         Ok(app.store.put_part(&id, start, size_bytes, crc32, source, &actor)?)
     });
     let part = part.await?;
-    // The answer does not wait for the hash of the whole.
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = app.store.follow_upload(&followed.0, &followed.1) {
-            tracing::debug!(%error, "an upload was not followed");
-        }
-    });
+    // The answer waits neither for the hash of the whole nor for the disk.
+    for behind in [ct_store::Store::follow_upload, ct_store::Store::flush_upload] {
+        let (app, (id, actor)) = (app.clone(), followed.clone());
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = behind(&app.store, &id, &actor) {
+                tracing::debug!(%error, "an upload was not followed");
+            }
+        });
+    }
     Ok(Json(part.into()))
 }
 
@@ -202,10 +247,10 @@ fn part_crc(headers: &HeaderMap) -> Result<Option<u32>, ApiError> {
     Ok(Some(crc32.ok_or_else(|| ApiError::invalid(format!("{PART_CRC}: not a CRC-32 as a number")))?))
 }
 
-/// Make a log of the parts, when their bytes have this hash.
+/// Make a log of the parts, when their bytes have this hash; or without one, of the parts that are there.
 #[utoipa::path(post, path = "/api/uploads/{id}/complete", tag = "uploads", params(("id" = String, Path)),
     request_body = Complete, responses(
-    (status = 200, body = Completed), (status = 400, description = "not a SHA-256"),
+    (status = 200, body = Completed), (status = 400, description = "not a SHA-256, or not the name of a log"),
     (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
     (status = 404, description = "this user has no such upload"),
     (status = 409, description = "parts are missing, or there is a log of this name meanwhile"),
@@ -217,13 +262,19 @@ async fn complete(
     Path(id): Path<String>,
     Body(complete): Body<Complete>,
 ) -> Result<Json<Completed>, ApiError> {
+    let expected = match (complete.sha256, complete.format) {
+        (Some(hash), _) => Expected::Hash(hash, complete.filename.as_deref().map(key).transpose()?),
+        (None, Some(format)) => Expected::Any(format),
+        (None, None) => return Err(ApiError::invalid("either sha256 or format is needed")),
+    };
     app.blocking(move |app| {
-        let object = app.store.complete_upload(&id, &complete.sha256, &caller.actor())?;
+        let object = app.store.complete_upload(&id, &expected, &caller.actor())?;
         Ok(Json(Completed {
             bucket: app.config.bucket.clone(),
             key: object.key.to_string(),
             e_tag: object.e_tag(),
             size_bytes: object.log.size_bytes,
+            sha256: object.log.hash,
         }))
     })
     .await

@@ -71,6 +71,17 @@ impl Client<'_> {
         json_as(self.address, self.token, "POST", "/api/uploads", Some(&body))
     }
 
+    /// Begins, or goes on with, a log whose name is told at the end.
+    fn begin_unnamed(&self, resume_key: &str, size_bytes: usize) -> Answer {
+        let body = json!({"resume_key": resume_key, "size_bytes": size_bytes});
+        json_as(self.address, self.token, "POST", "/api/uploads", Some(&body))
+    }
+
+    fn complete_as(&self, id: &str, hash: &str, filename: &str) -> Answer {
+        let body = json!({"sha256": hash, "filename": filename});
+        json_as(self.address, self.token, "POST", &format!("/api/uploads/{id}/complete"), Some(&body))
+    }
+
     fn begun(&self, filename: &str, size_bytes: usize) -> Value {
         let answer = self.begin(filename, size_bytes);
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -145,7 +156,7 @@ fn parts_come_in_any_order_and_again() {
     let answer = client.complete(id, &sha256(&log));
     assert_eq!(answer.status, 200, "{answer:?}");
     let expected = json!({"bucket": "logs", "key": "r1.eval", "size_bytes": log.len(),
-        "e_tag": format!("\"{}\"", sha256(&log))});
+        "e_tag": format!("\"{}\"", sha256(&log)), "sha256": sha256(&log)});
     assert_eq!(answer.json(), expected);
     assert_eq!(client.complete(id, &sha256(&log)).json(), expected, "a repeated answer is the same");
     assert_eq!(client.begin("r1.eval", log.len()).status, 409);
@@ -154,6 +165,97 @@ fn parts_come_in_any_order_and_again() {
     let object = server.store.object(&"r1.eval".parse().unwrap()).unwrap().unwrap();
     assert!(std::fs::read(server.store.log_path(&object.log).unwrap()).unwrap() == log);
     assert_eq!(server.files("uploads"), 0);
+}
+
+#[test]
+fn a_log_may_get_its_name_at_the_end() {
+    let server = Server::start();
+    let client = Client::of(&server);
+    let log = bytes(1_000_000);
+    let hash = sha256(&log);
+    let begin = |client: &Client<'_>, key: &str, size: usize| {
+        let answer = client.begin_unnamed(key, size);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    };
+    let begun = begin(&client, "mine", log.len());
+    let id = begun["upload_id"].as_str().unwrap();
+    assert_eq!(begun["same_size"], false);
+    assert_eq!(client.part(id, 0, &log[..600_000]).status, 200);
+    // The same key and length of the same user go on; nothing else does.
+    let again = begin(&client, "mine", log.len());
+    assert_eq!((&again["upload_id"], again["parts"].as_array().unwrap().len()), (&json!(id), 1));
+    let token = wire::token(&server.store, "bob", Scope::Write);
+    let other = Client { address: server.address, token: &token };
+    for begun in [
+        begin(&other, "mine", log.len()),
+        begin(&client, "yours", log.len()),
+        begin(&client, "mine", log.len() + 1),
+        client.begun("mine.eval", log.len()),
+    ] {
+        assert_ne!(begun["upload_id"], json!(id));
+    }
+    assert_eq!(client.begin_unnamed(&"x".repeat(129), 1).status, 400);
+    let nothing = json!({"size_bytes": 1});
+    assert_eq!(json_as(server.address, &server.token, "POST", "/api/uploads", Some(&nothing)).status, 400);
+
+    assert_eq!(client.part(id, 600_000, &log[600_000..]).status, 200);
+    assert_eq!(client.complete(id, &hash).status, 400, "it has no name");
+    assert_eq!(client.complete_as(id, &hash, "../x.eval").status, 400);
+    let answer = client.complete_as(id, &sha256(b"other"), "r1.eval");
+    assert_eq!(answer.status, 422);
+    assert_eq!((server.files("logs"), client.parts(id).len()), (0, 2));
+    assert_eq!(client.complete_as(id, &hash, "r1.eval").json()["key"], "r1.eval");
+    assert_eq!(client.complete_as(id, &hash, "r1.eval").status, 200);
+    assert_eq!(client.complete_as(id, &hash, "r2.eval").status, 400, "it has a name by now");
+    assert_eq!(client.complete(id, &hash).status, 200);
+    // Who does not know the hash is told, and the name goes with it; a hash that is another is another log.
+    let log = bytes(300_000);
+    let id = begin(&client, "theirs", log.len())["upload_id"].as_str().unwrap().to_owned();
+    let complete = |body: &Value| {
+        let path = format!("/api/uploads/{id}/complete");
+        json_as(server.address, &server.token, "POST", &path, Some(body))
+    };
+    assert_eq!(complete(&json!({"format": "eval"})).status, 409, "nothing is there yet");
+    assert_eq!(client.part(&id, 0, &log).status, 200);
+    assert_eq!(complete(&json!({})).status, 400);
+    assert_eq!(complete(&json!({"format": "zip"})).status, 400);
+    for body in [json!({"format": "eval"}), json!({"format": "eval"}), json!({"sha256": sha256(&log)})] {
+        let answer = complete(&body).json();
+        assert_eq!((&answer["sha256"], &answer["size_bytes"]), (&json!(sha256(&log)), &json!(log.len())));
+        assert_eq!(answer["key"], format!("{}.eval", &sha256(&log)[..32]));
+    }
+    assert_eq!(complete(&json!({"sha256": hash})).status, 409);
+    let log = bytes(1_000_000);
+
+    // The key is free for the next log, which may be the same one.
+    let next = begin(&client, "mine", log.len());
+    assert_eq!((&next["same_size"], &next["parts"]), (&json!(true), &json!([])));
+    assert_ne!(next["upload_id"], json!(id));
+}
+
+#[test]
+fn of_two_that_send_the_same_log_the_first_counts() {
+    let server = Server::start();
+    let token = wire::token(&server.store, "bob", Scope::Write);
+    let clients = [Client::of(&server), Client { address: server.address, token: &token }];
+    let log = bytes(2_000_000);
+    let hash = sha256(&log);
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let send = |client: &Client<'_>| {
+            let id = client.begin_unnamed("k", log.len()).json()["upload_id"].as_str().unwrap().to_owned();
+            assert_eq!(client.part(&id, 0, &log).status, 200);
+            client.complete_as(&id, &hash, "r1.eval").status
+        };
+        let threads: Vec<_> = clients.iter().map(|client| scope.spawn(move || send(client))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(
+        statuses.contains(&200) && statuses.iter().all(|status| [200, 409].contains(status)),
+        "{statuses:?}"
+    );
+    assert_eq!(server.files("logs"), 1);
+    assert!(server.store.check(false, &mut |_| ()).unwrap().findings.is_empty());
 }
 
 #[test]
@@ -283,6 +385,11 @@ fn child(folder: &Path) -> (std::process::Child, SocketAddr) {
 
 #[test]
 fn an_upload_goes_on_after_the_server_was_killed() {
+    goes_on_after_kills(|client, size| client.begun("r1.eval", size));
+    goes_on_after_kills(|client, size| client.begin_unnamed("some log", size).json());
+}
+
+fn goes_on_after_kills(begin: impl Fn(&Client<'_>, usize) -> Value) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let token = wire::token(&store, "ann", Scope::Write);
@@ -293,7 +400,7 @@ fn an_upload_goes_on_after_the_server_was_killed() {
     for round in 0..5 {
         let (mut process, address) = child(folder.path());
         let client = Client { address, token: &token };
-        let begun = client.begun("r1.eval", log.len());
+        let begun = begin(&client, log.len());
         let id = begun["upload_id"].as_str().unwrap();
         let there = client.parts(id);
         // What was acknowledged outlives the process; a part whose answer did not get through may be there too.
@@ -307,7 +414,7 @@ fn an_upload_goes_on_after_the_server_was_killed() {
             for start in missing {
                 assert_eq!(client.part(id, start, &log[start..start + PART]).status, 200);
             }
-            assert_eq!(client.complete(id, &hash).status, 200);
+            assert_eq!(client.complete_as(id, &hash, "r1.eval").status, 200);
             process.kill().unwrap();
             process.wait().unwrap();
             break;

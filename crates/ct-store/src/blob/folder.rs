@@ -1,5 +1,5 @@
-//! Logs in the data folder: each a file, written through to the disk and then renamed, so that a name always stands for
-//! the whole log.
+//! Logs in the data folder: each a file that gets its name when it is whole. It is written through to the disk before
+//! that, or, when nothing refers to it yet, behind it ([`crate::ops::Settling`]).
 
 use std::fs::{self, File};
 use std::io;
@@ -14,7 +14,7 @@ use super::{
 use crate::error::{Result, StoreError};
 
 /// The stored logs of one data folder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LogFolder {
     data_dir: PathBuf,
 }
@@ -40,23 +40,42 @@ impl LogFolder {
 
     /// Makes a staged file the stored log, in place of whatever has its name.
     pub(super) fn publish(&self, staged: &Path, key: &LogKey) -> Result<()> {
+        sync_file(staged)?;
         let target = self.path(key);
-        let folder = target.parent().expect("a log's path has a folder by construction");
-        // Opened for writing: some systems write through only what could have been written.
-        let file = File::options()
-            .write(true)
-            .open(staged)
-            .map_err(StoreError::io("open the staged log", staged))?;
-        file.sync_all().map_err(StoreError::io("write the log through to the disk", staged))?;
-        let new_folder = !folder.exists();
-        fs::create_dir_all(folder).map_err(StoreError::io("make a folder for logs", folder))?;
+        self.make_folder(&target)?;
         fs::rename(staged, &target).map_err(StoreError::io("put the log into its place", &target))?;
-        sync_folder(folder)?;
-        if new_folder {
-            sync_folder(&self.data_dir.join("logs"))?;
-            sync_folder(&self.data_dir)?;
+        self.sync_folders(&target)
+    }
+
+    /// As [`Self::publish`], without waiting for the disk when nothing has the name yet. False: something has, or the
+    /// file system knows no way to see to it that nothing has.
+    pub(crate) fn place(&self, staged: &Path, key: &LogKey) -> Result<bool> {
+        let target = self.path(key);
+        self.make_folder(&target)?;
+        // A link never takes the place of a file, which may be a run's and has to be on the disk at every moment.
+        if fs::hard_link(staged, &target).is_err() {
+            return Ok(false);
         }
-        Ok(())
+        remove_file(staged)?;
+        Ok(true)
+    }
+
+    /// Writes a stored log and its name through to the disk.
+    pub(crate) fn sync(&self, key: &LogKey) -> Result<()> {
+        let path = self.path(key);
+        sync_file(&path)?;
+        self.sync_folders(&path)
+    }
+
+    fn make_folder(&self, target: &Path) -> Result<()> {
+        let folder = target.parent().unwrap_or(&self.data_dir);
+        fs::create_dir_all(folder).map_err(StoreError::io("make a folder for logs", folder))
+    }
+
+    /// From a log up to the data folder.
+    fn sync_folders(&self, target: &Path) -> Result<()> {
+        let folders = target.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.data_dir));
+        folders.into_iter().try_for_each(sync_folder)
     }
 
     pub(super) fn exists(&self, key: &LogKey) -> bool {
@@ -120,4 +139,10 @@ impl LogFolder {
     pub(super) fn remove(path: &Path) -> Result<()> {
         remove_file(path)
     }
+}
+
+fn sync_file(path: &Path) -> Result<()> {
+    // Opened for writing: some systems write through only what could have been written.
+    let file = File::options().write(true).open(path).map_err(StoreError::io("open the log", path))?;
+    file.sync_all().map_err(StoreError::io("write the log through to the disk", path))
 }

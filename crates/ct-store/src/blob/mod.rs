@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ct_log::source::Source;
-use ct_model::{LogFormat, LogHash, LogRef};
-use sha2::{Digest, Sha256};
+use ct_model::{LogFormat, LogHash, LogHasher, LogRef};
 
 pub use bucket::LogPlace;
 pub(crate) use bucket::{LogBucket, tag};
@@ -124,6 +123,19 @@ impl Logs {
             Self::Folder(_) => None,
             Self::Bucket(bucket) => Some(bucket),
         }
+    }
+
+    /// The folder, when they are files.
+    pub(crate) fn folder(&self) -> Option<&LogFolder> {
+        match self {
+            Self::Folder(folder) => Some(folder),
+            Self::Bucket(_) => None,
+        }
+    }
+
+    /// Writes a stored log through to the disk, where it is a file.
+    pub(crate) fn sync(&self, key: &LogKey) -> Result<()> {
+        self.folder().map_or(Ok(()), |folder| folder.sync(key))
     }
 
     /// The file of a log, when logs are files here.
@@ -234,7 +246,7 @@ impl Logs {
 
 /// Whether bytes hash to the name of a log.
 fn hash_state(source: &mut dyn Read, key: &LogKey, progress: &mut dyn FnMut(u64)) -> io::Result<LogState> {
-    let mut hasher = Sha256::new();
+    let mut hasher = LogHasher::new();
     let mut buffer = vec![0; COPY_BYTES];
     loop {
         match fill(source, &mut buffer)? {
@@ -245,7 +257,7 @@ fn hash_state(source: &mut dyn Read, key: &LogKey, progress: &mut dyn FnMut(u64)
             }
         }
     }
-    if LogHash::from_bytes(hasher.finalize().into()) == key.hash {
+    if hasher.finish() == key.hash {
         Ok(LogState::Whole)
     } else {
         Ok(LogState::Damaged("its bytes have another SHA-256 than its name says".to_owned()))

@@ -10,7 +10,7 @@ use crate::actor::Actor;
 use crate::blob::LogKey;
 use crate::error::Result;
 use crate::meta::Entry;
-use crate::record::{NewRun, Registered, StoredObject, UploadPart};
+use crate::record::{NewRun, Registered, StoredObject, UploadOf, UploadPart};
 
 /// Where uploads and registrations are kept.
 pub(crate) trait UploadStore: Send + Sync {
@@ -18,7 +18,11 @@ pub(crate) trait UploadStore: Send + Sync {
     fn object(&self, key: &ObjectKey) -> Result<Option<StoredObject>>;
     /// Fails when the name, or its run's id, is in use.
     fn check_key_is_free(&self, key: &ObjectKey) -> Result<()>;
-    /// Adds the log of a name that is free.
+    /// Whether some log has this length.
+    fn has_log_of_size(&self, size_bytes: u64) -> Result<bool>;
+    /// Forgets the log of a name whose bytes were lost.
+    fn forget_object(&self, key: &ObjectKey, hash: &LogHash, now: Timestamp) -> Result<()>;
+    /// Adds the log of a name that is free. A power cut may undo it.
     fn add_object(&self, object: &StoredObject, actor: &Actor, now: Timestamp) -> Result<()>;
     /// Whether a run is deleted; absent when there is none.
     fn run_is_deleted(&self, run: &RunId) -> Result<Option<bool>>;
@@ -34,7 +38,7 @@ pub(crate) trait UploadStore: Send + Sync {
     fn begin_upload(
         &self,
         id: &str,
-        key: &ObjectKey,
+        of: &UploadOf,
         size_bytes: u64,
         actor: &Actor,
         now: Timestamp,
@@ -43,11 +47,11 @@ pub(crate) trait UploadStore: Send + Sync {
     fn upload(&self, id: &str) -> Result<Option<UploadRow>>;
     /// The parts that are there, by where they begin.
     fn upload_parts(&self, id: &str) -> Result<Vec<UploadPart>>;
-    /// Counts a part as there.
+    /// Counts a part as there. A power cut may undo it.
     fn add_part(&self, id: &str, part: &UploadPart, now: Timestamp) -> Result<()>;
     /// Counts all parts as lost.
     fn forget_parts(&self, id: &str) -> Result<()>;
-    /// Adds the log that an upload became.
+    /// Adds the log that an upload became. A power cut may undo it.
     fn complete_upload(&self, id: &str, object: &StoredObject, actor: &Actor, now: Timestamp) -> Result<()>;
     /// Removes an upload.
     fn drop_upload(&self, id: &str, actor: &Actor, now: Timestamp) -> Result<()>;
@@ -102,7 +106,8 @@ pub(crate) struct RegisteredHeader {
 /// An upload in parts.
 #[derive(Debug)]
 pub(crate) struct UploadRow {
-    pub(crate) key: ObjectKey,
+    /// The name that the log gets, when it was told.
+    pub(crate) key: Option<ObjectKey>,
     pub(crate) size_bytes: u64,
     pub(crate) created_by: Option<String>,
     /// Of the log that it became.

@@ -213,6 +213,9 @@ impl<'s> Ingest<'s> {
             }
             self.synced(&run.log.path)?;
             self.store.publish(&run.log.path, &run.log.log())?;
+        } else {
+            // It may have been uploaded just now.
+            self.store.logs().sync(&(&run.log.log()).into())?;
         }
         let mut entries = Spool::open(spooled, self.sums.trajectories)?;
         let staged = StagedRun {

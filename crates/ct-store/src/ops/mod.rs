@@ -13,6 +13,7 @@ mod objects;
 mod ranges;
 mod register;
 mod room;
+mod settling;
 mod uploads;
 
 use std::fs::{File, TryLockError};
@@ -31,6 +32,7 @@ pub use ingest::{Ingest, hash_log};
 pub(crate) use log_index::LogIndexes;
 pub use register::Registration;
 pub(crate) use register::{comparable_document, comparable_header};
+pub(crate) use settling::Settling;
 pub(crate) use uploads::LiveUploads;
 
 /// A new id of something that nobody else has.

@@ -15,16 +15,6 @@ use crate::record::{LogTag, StoredObject};
 use crate::store::Store;
 
 impl Store {
-    /// The log of a key: that of the visible run of this id, else what was uploaded.
-    pub fn object(&self, key: &ObjectKey) -> Result<Option<StoredObject>> {
-        self.meta().object(key)
-    }
-
-    /// Fails with a conflict when the key, or the id of its run, is in use.
-    pub fn check_key_is_free(&self, key: &ObjectKey) -> Result<()> {
-        self.meta().check_key_is_free(key)
-    }
-
     /// Takes in a log of exactly this size. It is there as a whole or not at all, and never takes the place of another.
     pub fn put_object(
         &self,
@@ -33,7 +23,7 @@ impl Store {
         source: &mut dyn Read,
         actor: &Actor,
     ) -> Result<StoredObject> {
-        self.meta().check_key_is_free(key)?;
+        self.check_key_is_free(key)?;
         let mut arriving = Arriving::new(self)?;
         let mut written = 0_u64;
         let hashed = copy_hashed(source, Hashes { sha256: true, md5: true }, |bytes| {
@@ -52,12 +42,9 @@ impl Store {
         let hash = hashed.sha256.expect("asked for above");
         let log = LogRef { hash, size_bytes, format: key.format };
         let mut object = StoredObject { key: key.clone(), log, md5: hashed.md5, tag: LogTag::default() };
-        // The disk gets it before the lock is taken, so that nobody waits for long.
-        let file = arriving.file.as_file();
-        file.sync_all().map_err(StoreError::io("write the log through to the disk", arriving.path()))?;
         let _lock = FilesLock::shared(self.data_dir())?;
         self.meta().check_key_is_free(key)?;
-        object.tag = self.publish(arriving.path(), &object.log)?;
+        object.tag = self.publish_behind(arriving.path(), &object.log)?;
         self.meta().add_object(&object, actor, self.now())?;
         Ok(object)
     }

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use ct_model::convert::Registration as Sums;
 use ct_model::{
@@ -14,6 +15,7 @@ use ct_model::{
 };
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::log_index::LogIndex;
@@ -27,7 +29,7 @@ use crate::store::Store;
 #[derive(Debug, Clone, Default)]
 pub struct Registration {
     /// Documents, of one run or of several.
-    pub documents: Vec<Value>,
+    pub documents: Vec<Box<RawValue>>,
     /// With the last batch of a run.
     pub header: Option<Value>,
     /// The lengths of logs by key, as the client uploaded them.
@@ -38,6 +40,11 @@ pub struct Registration {
     /// The bucket of `s3://<bucket>/<key>` in what is sent.
     pub bucket: String,
 }
+
+/// Threads that read the documents of a batch.
+const THREADS_MAX: usize = 4;
+/// Fewer documents are not worth a thread.
+const SHARE_MIN: usize = 10;
 
 /// The fields of a document that are null when nothing decided them. Other nulls are left out.
 const NULLABLE: [&str; 3] = ["main_task_success", "side_task_success", "error"];
@@ -50,18 +57,18 @@ impl Store {
             self.check_size(name, *size_bytes, actor)?;
         }
         let replaces = batch.replaces.as_ref().map(|run| Replaced::find(self, run)).transpose()?;
-        let mut logs = Logs { store: self, bucket: &batch.bucket, actor, replaces, found: HashMap::new() };
-        let mut documents = Vec::with_capacity(batch.documents.len());
-        for (number, value) in batch.documents.into_iter().enumerate() {
-            documents.push(take_document(&mut logs, value, number, actor, now)?);
-        }
+        let logs = Logs { store: self, bucket: &batch.bucket, actor, replaces, found: Mutex::default() };
+        let documents = take_documents(&logs, &batch.documents, actor, now)?;
         let header = match batch.header {
             Some(value) => {
                 let runs = documents.iter().map(|document: &PendingDocument| &document.run);
-                Some(take_header(&mut logs, value, runs, actor, now)?)
+                Some(take_header(&logs, value, runs, actor, now)?)
             }
             None => None,
         };
+        if let Some(log) = header.as_ref().map(|header| logs.get(&header.run.run_id)).transpose()? {
+            self.settle(&log.key, &log.log)?;
+        }
         self.meta().register(documents, header, actor, now)
     }
 
@@ -114,7 +121,7 @@ struct Logs<'a> {
     bucket: &'a str,
     replaces: Option<Replaced>,
     actor: &'a Actor,
-    found: HashMap<RunId, Arc<RunLog>>,
+    found: Mutex<HashMap<RunId, Arc<RunLog>>>,
 }
 
 struct RunLog {
@@ -125,8 +132,10 @@ struct RunLog {
 
 impl Logs<'_> {
     /// The stored log of a run, when it may be registered.
-    fn get(&mut self, run: &RunId) -> Result<Arc<RunLog>> {
-        if let Some(found) = self.found.get(run) {
+    fn get(&self, run: &RunId) -> Result<Arc<RunLog>> {
+        // Who comes second waits for what the first one finds.
+        let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all.get(run) {
             return Ok(Arc::clone(found));
         }
         let store = self.store;
@@ -152,7 +161,7 @@ impl Logs<'_> {
         let index = index
             .map_err(|error| StoreError::invalid(format!("log {} is of no use: {error}", object.key)))?;
         let found = Arc::new(RunLog { key: object.key, log: object.log, index });
-        self.found.insert(run.clone(), Arc::clone(&found));
+        all.insert(run.clone(), Arc::clone(&found));
         Ok(found)
     }
 
@@ -169,13 +178,44 @@ impl Logs<'_> {
     }
 }
 
+/// Reads and checks the documents of a batch, a large one on several threads.
+fn take_documents(
+    logs: &Logs<'_>,
+    documents: &[Box<RawValue>],
+    actor: &Actor,
+    now: Timestamp,
+) -> Result<Vec<PendingDocument>> {
+    let take = |first: usize, share: &[Box<RawValue>]| -> Result<Vec<PendingDocument>> {
+        let share = (first..).zip(share);
+        share.map(|(number, document)| take_document(logs, document, number, actor, now)).collect()
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let share = documents.len().div_ceil(threads).max(SHARE_MIN);
+    if documents.len() <= share {
+        return take(0, documents);
+    }
+    thread::scope(|scope| {
+        let mut shares = documents.chunks(share).enumerate();
+        let own = shares.next();
+        let others: Vec<_> =
+            shares.map(|(number, documents)| scope.spawn(move || take(number * share, documents))).collect();
+        let mut all = own.map_or_else(|| Ok(Vec::new()), |(_, documents)| take(0, documents))?;
+        for other in others {
+            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(all)
+    })
+}
+
 fn take_document(
-    logs: &mut Logs<'_>,
-    value: Value,
+    logs: &Logs<'_>,
+    document: &RawValue,
     number: usize,
     actor: &Actor,
     now: Timestamp,
 ) -> Result<PendingDocument> {
+    let value = serde_json::from_str(document.get());
+    let value = value.map_err(|error| StoreError::invalid(format!("trajectories[{number}]: {error}")))?;
     let Value::Object(mut document) = value else {
         return Err(StoreError::invalid(format!("trajectories[{number}]: not an object")));
     };
@@ -231,7 +271,7 @@ fn take_document(
 }
 
 fn take_header<'a>(
-    logs: &mut Logs<'_>,
+    logs: &Logs<'_>,
     value: Value,
     mut runs: impl Iterator<Item = &'a RunId>,
     actor: &Actor,

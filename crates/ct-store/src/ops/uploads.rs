@@ -3,17 +3,19 @@
 //! All parts are written to their places in one file. A part counts once its CRC-32 was right and its row is written: it
 //! then outlives the process. A power cut may cost bytes whose rows are there; the hash of the whole, without which no
 //! log counts as stored, tells. It is computed behind the parts as they join up, so that completing reads little; in a
-//! new process it is computed again from the file. Completing renames the file.
+//! new process it is computed again from the file. Completing gives the file its name. Nobody waits for the disk, which
+//! is kept at work behind the parts: see [`super::settling`].
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use ct_model::{LogHash, LogRef, ObjectKey};
+use ct_model::convert::run_id_of;
+use ct_model::{LogHash, LogHasher, LogRef, ObjectKey, RunId};
 use jiff::{SignedDuration, Timestamp};
-use sha2::{Digest as _, Sha256};
 
 use super::FilesLock;
 use super::objects::make_uploads_folder;
@@ -21,9 +23,8 @@ use super::ranges::Ranges;
 use crate::actor::Actor;
 use crate::blob::COPY_BYTES;
 use crate::error::{Conflict, Result, StoreError};
-use crate::hashing::{Hashes, copy_hashed};
 use crate::meta::UploadRow;
-use crate::record::{LogTag, StoredObject, Upload, UploadPart};
+use crate::record::{Expected, LogTag, StoredObject, Upload, UploadOf, UploadPart};
 use crate::store::Store;
 
 /// An upload that nobody touched for so long is given up.
@@ -32,8 +33,9 @@ pub(super) const UPLOAD_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24
 pub(super) const OBJECT_KEPT: SignedDuration = SignedDuration::from_hours(24);
 /// Uploads whose state is at hand; the rest is read again when it is needed.
 const LIVE_MAX: usize = 256;
-/// Bytes after which the disk is asked to write what has arrived.
-const SYNC_BYTES: u64 = 64 << 20;
+/// How long bytes may wait before the disk is asked to write them. One that goes at once would be in the way of what
+/// arrives fast, which ends soon, and then waits for it anyway.
+const FLUSH_AFTER: Duration = Duration::from_secs(5);
 /// Missing ranges that are told.
 const MISSING_MAX: usize = 100;
 
@@ -47,6 +49,8 @@ struct Live {
     covered: Mutex<Ranges>,
     receiving: Mutex<Receiving>,
     whole: Mutex<Whole>,
+    /// When the disk was asked last.
+    flushed: Mutex<Instant>,
 }
 
 /// Where bytes are arriving.
@@ -61,9 +65,8 @@ struct Receiving {
 /// The hash of the beginning of the file.
 #[derive(Default)]
 struct Whole {
-    hasher: Sha256,
+    hasher: LogHasher,
     at: u64,
-    synced: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,12 +79,15 @@ pub(super) fn not_found(id: &str) -> StoreError {
 
 impl Store {
     /// Begins an upload, or goes on with the one that this user began of the same log.
-    pub fn begin_upload(&self, key: &ObjectKey, size_bytes: u64, actor: &Actor) -> Result<Upload> {
+    pub fn begin_upload(&self, of: &UploadOf, size_bytes: u64, actor: &Actor) -> Result<Upload> {
         if size_bytes == 0 {
             return Err(StoreError::invalid("a log has at least one byte"));
         }
+        if let UploadOf::Key(key) = of {
+            self.check_key_is_free(key)?;
+        }
         let id = super::accounts::random(16)?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let id = self.meta().begin_upload(&id, key, size_bytes, actor, self.now())?;
+        let id = self.meta().begin_upload(&id, of, size_bytes, actor, self.now())?;
         let upload = self.upload(&id, actor)?;
         self.check_room_for(&upload, actor)?;
         Ok(upload)
@@ -96,7 +102,8 @@ impl Store {
             self.live(id, actor)?;
         }
         let parts = self.meta().upload_parts(id)?;
-        Ok(Upload { upload_id: id.to_owned(), key: row.key, size_bytes: row.size_bytes, parts })
+        let same_size = self.meta().has_log_of_size(row.size_bytes)?;
+        Ok(Upload { upload_id: id.to_owned(), key: row.key, size_bytes: row.size_bytes, parts, same_size })
     }
 
     fn live(&self, id: &str, actor: &Actor) -> Result<Arc<Live>> {
@@ -122,6 +129,7 @@ impl Store {
             covered: Mutex::new(covered),
             receiving: Mutex::default(),
             whole: Mutex::default(),
+            flushed: Mutex::new(Instant::now()),
         });
         if live.len() >= LIVE_MAX {
             live.retain(|_, live| Arc::strong_count(live) > 1);
@@ -137,7 +145,7 @@ impl Store {
         start: u64,
         size_bytes: Option<u64>,
         crc32: Option<u32>,
-        source: &mut dyn Read,
+        source: &mut dyn BufRead,
         actor: &Actor,
     ) -> Result<UploadPart> {
         let live = self.live(id, actor)?;
@@ -150,8 +158,14 @@ impl Store {
         let failed = || StoreError::io("write an upload", &live.path);
         let mut at = start;
         let mut hasher = crc32fast::Hasher::new();
-        let copied = copy_hashed(source, Hashes { sha256: false, md5: false }, |bytes| {
-            let end = at + bytes.len() as u64;
+        loop {
+            let bytes = match source.fill_buf() {
+                Ok([]) => break,
+                Ok(bytes) => &bytes[..bytes.len().min(COPY_BYTES)],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => return Err(StoreError::Source { source }),
+            };
+            let (length, end) = (bytes.len(), at + bytes.len() as u64);
             if end > size {
                 return Err(outside());
             }
@@ -171,20 +185,21 @@ impl Store {
                 }
             }
             at = end;
-            Ok(())
-        })?;
-        if let Some(said) = size_bytes.filter(|said| *said != copied.size_bytes) {
-            let found = copied.size_bytes;
+            source.consume(length);
+        }
+        let received = at - start;
+        if let Some(said) = size_bytes.filter(|said| *said != received) {
+            let found = received;
             return Err(StoreError::invalid(format!("the part has {found} bytes instead of {said}")));
         }
-        if copied.size_bytes == 0 {
+        if received == 0 {
             return Err(StoreError::invalid("a part has at least one byte"));
         }
         let found = hasher.finalize();
         if let Some(expected) = crc32.filter(|expected| *expected != found) {
             return Err(StoreError::PartDamaged { start, expected, found });
         }
-        let part = UploadPart { start, size_bytes: copied.size_bytes, crc32: found };
+        let part = UploadPart { start, size_bytes: received, crc32: found };
         self.meta().add_part(id, &part, self.now())?;
         lock(&live.covered).add(start, at);
         Ok(part)
@@ -204,33 +219,52 @@ impl Store {
         let live = self.live(id, actor)?;
         let Ok(mut whole) = live.whole.try_lock() else { return Ok(()) };
         let file = File::open(&live.path).map_err(StoreError::io("read an upload", &live.path))?;
-        catch_up(&live, &file, &mut whole)?;
-        if whole.at - whole.synced >= SYNC_BYTES {
-            whole.synced = whole.at;
-            drop(whole);
-            file.sync_data().map_err(StoreError::io("write an upload through to the disk", &live.path))?;
+        catch_up(&live, &file, &mut whole)
+    }
+
+    /// Keeps the disk at work behind the parts, unless someone is at it, so that little is left for the end.
+    pub fn flush_upload(&self, id: &str, actor: &Actor) -> Result<()> {
+        let live = self.live(id, actor)?;
+        let Ok(mut flushed) = live.flushed.try_lock() else { return Ok(()) };
+        if flushed.elapsed() < FLUSH_AFTER {
+            return Ok(());
         }
+        let file = File::options().write(true).open(&live.path);
+        let file = file.map_err(StoreError::io("open an upload", &live.path))?;
+        file.sync_data().map_err(StoreError::io("write an upload through to the disk", &live.path))?;
+        *flushed = Instant::now();
         Ok(())
     }
 
-    /// Makes a log of an upload whose parts are all there and whose hash is this. Doing it again answers the same.
-    pub fn complete_upload(&self, id: &str, hash: &LogHash, actor: &Actor) -> Result<StoredObject> {
+    /// Makes a log of an upload whose parts are all there, and that is what is expected. Doing it again answers the same.
+    pub fn complete_upload(&self, id: &str, expected: &Expected, actor: &Actor) -> Result<StoredObject> {
         let row = self.meta().upload(id)?.filter(|row| row.created_by == actor.user);
         let row = row.ok_or_else(|| not_found(id))?;
-        if row.hash.is_some() {
-            return self.completed(&row, hash);
+        let key = match (&row.key, expected) {
+            (Some(begun), Expected::Hash(_, Some(key))) if begun != key => {
+                return Err(StoreError::invalid(format!("the upload is of {begun}, not of {key}")));
+            }
+            (Some(key), _) | (None, Expected::Hash(_, Some(key))) => Some(key.clone()),
+            (None, Expected::Hash(_, None)) => return Err(StoreError::invalid("the log needs a name")),
+            (None, Expected::Any(_)) => None,
+        };
+        if let Some(hash) = &row.hash {
+            return self.completed(key.as_ref(), hash, expected);
         }
         let live = self.live(id, actor)?;
         // Nothing arrives from here on.
         let _claim = Claim::new(&live, 0, live.row.size_bytes)?;
-        if let Some(row) = self.meta().upload(id)?.filter(|row| row.hash.is_some()) {
-            return self.completed(&row, hash);
+        if let Some(UploadRow { key, hash: Some(hash), .. }) = self.meta().upload(id)? {
+            return self.completed(key.as_ref(), &hash, expected);
         }
         let size_bytes = live.row.size_bytes;
         let mut missing = lock(&live.covered).missing(size_bytes);
         if !missing.is_empty() {
-            if self.is_direct(id)? {
-                let object = self.complete_direct(id, &live.row.key, size_bytes, hash, actor)?;
+            if let Expected::Hash(hash, _) = expected
+                && let Some(key) = &key
+                && self.is_direct(id)?
+            {
+                let object = self.complete_direct(id, key, size_bytes, hash, actor)?;
                 lock(&self.live_uploads().0).remove(id);
                 return Ok(object);
             }
@@ -240,22 +274,27 @@ impl Store {
         let file = self.open_upload(&live)?;
         let mut whole = lock(&live.whole);
         let mut found = digest(&live, &file, &mut whole)?;
-        if found != *hash && whole.at > 0 {
+        if let Expected::Hash(hash, _) = expected
+            && found != *hash
+        {
             // What was hashed while it arrived is not believed over what is in the file.
             *whole = Whole::default();
             found = digest(&live, &file, &mut whole)?;
+            if found != *hash {
+                let (what, expected) = ("the uploaded log".to_owned(), hash.clone());
+                return Err(StoreError::HashDiffers { what, expected, found });
+            }
         }
-        if found != *hash {
-            let (what, expected) = (format!("log {}", live.row.key), hash.clone());
-            return Err(StoreError::HashDiffers { what, expected, found });
-        }
-        file.sync_all().map_err(StoreError::io("write the log through to the disk", &live.path))?;
-        let key = live.row.key.clone();
+        let key = match (key, expected) {
+            (Some(key), _) => key,
+            (None, Expected::Any(format)) => ObjectKey::new(run_of(&found)?, *format),
+            (None, Expected::Hash(..)) => return Err(StoreError::invalid("the log needs a name")),
+        };
         let log = LogRef { hash: found, size_bytes, format: key.format };
         let mut object = StoredObject { key, log, md5: None, tag: LogTag::default() };
         let _lock = FilesLock::shared(self.data_dir())?;
-        self.meta().check_key_is_free(&object.key)?;
-        object.tag = self.publish(&live.path, &object.log)?;
+        self.check_key_is_free(&object.key)?;
+        object.tag = self.publish_behind(&live.path, &object.log)?;
         self.meta().complete_upload(id, &object, actor, self.now())?;
         lock(&self.live_uploads().0).remove(id);
         // In a bucket there is a copy of it now.
@@ -263,11 +302,20 @@ impl Store {
         Ok(object)
     }
 
-    fn completed(&self, row: &UploadRow, hash: &LogHash) -> Result<StoredObject> {
-        match self.meta().object(&row.key)? {
-            Some(object) if object.log.hash == *hash => Ok(object),
-            _ => Err(Conflict::ObjectTaken { key: row.key.clone(), there: None }.into()),
-        }
+    fn completed(
+        &self,
+        key: Option<&ObjectKey>,
+        hash: &LogHash,
+        expected: &Expected,
+    ) -> Result<StoredObject> {
+        let gone = || StoreError::NotFound { what: format!("the log with SHA-256 {hash}") };
+        let key = key.ok_or_else(gone)?;
+        let object = self.object(key)?.ok_or_else(gone)?;
+        let same = match expected {
+            Expected::Hash(expected, _) => object.log.hash == *expected,
+            Expected::Any(_) => object.log.hash == *hash,
+        };
+        if same { Ok(object) } else { Err(Conflict::ObjectTaken { key: key.clone(), there: None }.into()) }
     }
 
     /// Gives an upload up.
@@ -292,9 +340,14 @@ impl Store {
     }
 }
 
+/// The run that a log of this hash is.
+fn run_of(hash: &LogHash) -> Result<RunId> {
+    run_id_of(hash.as_str()).map_err(|error| StoreError::invalid(error.to_string()))
+}
+
 fn digest(live: &Live, file: &File, whole: &mut Whole) -> Result<LogHash> {
     catch_up(live, file, whole)?;
-    Ok(LogHash::from_bytes(whole.hasher.clone().finalize().into()))
+    Ok(whole.hasher.clone().finish())
 }
 
 fn catch_up(live: &Live, file: &File, whole: &mut Whole) -> Result<()> {

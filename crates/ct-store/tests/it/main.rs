@@ -13,5 +13,6 @@ mod ingest;
 mod list;
 mod paging;
 mod schema;
+mod settling;
 mod support;
 mod uploads;

@@ -18,10 +18,10 @@ fn a_newer_schema_is_refused_with_both_versions() {
     let database = home.path().join("ct.sqlite");
     Connection::open(&database).unwrap().pragma_update(None, "user_version", 77).unwrap();
     let Err(error) = Store::open(home.path()) else { panic!("it was opened") };
-    assert!(matches!(error, StoreError::NewerSchema { found: 77, supported: 3, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 77, supported: 4, .. }), "{error:?}");
     let message = error.to_string();
     assert!(
-        message.contains("77") && message.contains("versions up to 3") && message.contains("newer ct"),
+        message.contains("77") && message.contains("versions up to 4") && message.contains("newer ct"),
         "{message}"
     );
     let left: i64 = Connection::open(&database)
@@ -122,6 +122,12 @@ fn tables(database: &Connection) -> Vec<String> {
     find.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
+fn indexes(database: &Connection) -> Vec<String> {
+    let mut find =
+        database.prepare("SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL").unwrap();
+    find.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
 fn columns(database: &Connection, table: &str) -> Vec<String> {
     let mut find = database.prepare("SELECT name FROM pragma_table_info(?)").unwrap();
     find.query_map([table], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
@@ -133,6 +139,9 @@ fn take_back_to_schema_1(database: &Connection) {
     first.execute_batch(include_str!("../../src/meta/sqlite/migrations/0001.sql")).unwrap();
     database.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
     let kept = tables(&first);
+    for index in indexes(database).iter().filter(|index| !indexes(&first).contains(index)) {
+        database.execute_batch(&format!("DROP INDEX {index}")).unwrap();
+    }
     for table in tables(database) {
         if !kept.contains(&table) {
             database.execute_batch(&format!("DROP TABLE {table}")).unwrap();

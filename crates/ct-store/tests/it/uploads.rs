@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use ct_model::{LogHash, ObjectKey};
-use ct_store::{Actor, FindingKind, GcKind, GcOptions, GcReport, Store};
+use ct_store::{Actor, Expected, FindingKind, GcKind, GcOptions, GcReport, Store, UploadOf};
 use jiff::Timestamp;
 use tempfile::TempDir;
 
@@ -88,7 +88,9 @@ fn an_upload_without_a_run_is_kept_for_a_day() {
 fn an_upload_in_parts_is_kept_for_a_week_after_its_last_part() {
     let home = Home::new();
     let ann = Actor { user: Some("ann".to_owned()), ..Actor::local() };
-    let begin = |hours, name: &str| home.at(hours).begin_upload(&key(name), 6, &ann).unwrap().upload_id;
+    let begin = |hours, name: &str| {
+        home.at(hours).begin_upload(&UploadOf::Key(key(name)), 6, &ann).unwrap().upload_id
+    };
     let part = |hours, id: &str, start: u64, bytes: &[u8]| {
         home.at(hours).put_part(id, start, None, None, &mut &*bytes, &ann).unwrap()
     };
@@ -105,7 +107,10 @@ fn an_upload_in_parts_is_kept_for_a_week_after_its_last_part() {
     assert_eq!(store.upload(&new, &ann).unwrap().parts.len(), 1);
     store.put_part(&new, 3, Some(3), None, &mut b"def".as_slice(), &ann).unwrap();
     let hash: LogHash = "bef57ec7f53a6d40beb640a780a639c83bc29ac8a9816f1fc6c5c6dcd93c4721".parse().unwrap();
-    assert_eq!(store.complete_upload(&new, &hash, &ann).unwrap().log.hash, hash);
+    assert_eq!(
+        store.complete_upload(&new, &Expected::Hash(hash.clone(), None), &ann).unwrap().log.hash,
+        hash
+    );
     // Nobody else's business.
     let bob = Actor { user: Some("bob".to_owned()), ..Actor::local() };
     assert!(store.upload(&new, &bob).is_err());
@@ -115,7 +120,7 @@ fn an_upload_in_parts_is_kept_for_a_week_after_its_last_part() {
 fn a_lost_file_means_lost_parts() {
     let home = Home::new();
     let ann = Actor::local();
-    let id = home.at(0).begin_upload(&key("a.eval"), 3, &ann).unwrap().upload_id;
+    let id = home.at(0).begin_upload(&UploadOf::Key(key("a.eval")), 3, &ann).unwrap().upload_id;
     home.store.put_part(&id, 0, None, None, &mut b"abc".as_slice(), &ann).unwrap();
     std::fs::remove_file(home.folder.path().join("uploads").join(&id)).unwrap();
     let store = home.open();
@@ -125,7 +130,7 @@ fn a_lost_file_means_lost_parts() {
 #[test]
 fn files_of_uploads_that_are_not_known_are_leftovers() {
     let home = Home::new();
-    home.at(0).begin_upload(&key("a.eval"), 3, &Actor::local()).unwrap();
+    home.at(0).begin_upload(&UploadOf::Key(key("a.eval")), 3, &Actor::local()).unwrap();
     std::fs::create_dir_all(home.folder.path().join("uploads")).unwrap();
     std::fs::write(home.folder.path().join("uploads/put-x"), b"abc").unwrap();
     let report = home.store.check(false, &mut |_| ()).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ct_model::{LogHash, ObjectKey};
 use ct_s3::Presigned;
-use ct_store::{Actor, Conflict, GcOptions, LogPlace, Store, StoreError};
+use ct_store::{Actor, Conflict, Expected, GcOptions, LogPlace, Store, StoreError, UploadOf};
 use ct_test::S3Service;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -170,7 +170,7 @@ fn a_place_belongs_to_one_store() {
 }
 
 fn begin(store: &Store, name: &str, size_bytes: usize, actor: &Actor) -> String {
-    store.begin_upload(&key(name), size_bytes as u64, actor).unwrap().upload_id
+    store.begin_upload(&UploadOf::Key(key(name)), size_bytes as u64, actor).unwrap().upload_id
 }
 
 fn complete(
@@ -179,5 +179,5 @@ fn complete(
     hash: &LogHash,
     actor: &Actor,
 ) -> Result<ct_store::StoredObject, StoreError> {
-    store.complete_upload(id, hash, actor)
+    store.complete_upload(id, &Expected::Hash(hash.clone(), None), actor)
 }

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use ct_client::{Client, LogPlace, RemoteLog};
 use ct_model::convert::HeaderFacts;
-use ct_model::{LogHash, RunEdit, RunHeader, RunId};
+use ct_model::{LogRef, RunEdit, RunHeader, RunId};
 use ct_store::{Actor, CommitMode, Committed, Ingest, NewRun, Store};
 
 use super::partial::TemporaryFolder;
-use super::upload::{Spool, ToSend, known_run};
-use super::{MadeRun, MadeStatus, folder, input, make};
-use crate::error::CliError;
+use super::upload::{self, Spool, known_run};
+use super::{MadeRun, MadeStatus, input, make};
+use crate::error::{CliError, Kind};
 use crate::home::{Home, Run, fetch, open_log, part_name};
 use crate::output::Progress;
 
@@ -34,7 +34,7 @@ pub(crate) fn push(from: &Home, run: &RunId, to: &Client, progress: &Progress) -
         }
         return Ok(made(run, &known, deleted, edit != RunEdit::default()));
     }
-    let (path, hash, _copy) = log_file(from, run, &known, progress)?;
+    let (path, log, _copy) = log_file(from, run, &known, progress)?;
     let mut spool = Spool::new()?;
     let mut failed = None;
     let mut count = 0;
@@ -54,10 +54,14 @@ pub(crate) fn push(from: &Home, run: &RunId, to: &Client, progress: &Progress) -
         return Err(error);
     }
     all_came(count, header)?;
-    let format = known.record.log.format;
-    let send =
-        ToSend { run_id: run, path: &path, format, hash: &hash, header: header.clone(), replaces: None };
-    send.send(to, spool, progress)?;
+    match upload::send(to, &path, &log, header.clone(), spool, run, progress) {
+        // The server hashed what was sent.
+        Err(error) if error.kind() == Kind::Data && matches!(from, Home::Local(_)) => {
+            return Err(CliError::data(format!("the log of run {run} is damaged in the store"))
+                .hint("see what is damaged with: ct store check"));
+        }
+        sent => sent?,
+    }
     Ok(MadeRun { status: MadeStatus::Created, ..made(run, &known, false, false) })
 }
 
@@ -67,10 +71,11 @@ fn log_file(
     run: &RunId,
     known: &Run,
     progress: &Progress,
-) -> Result<(PathBuf, LogHash, Option<TemporaryFolder>), CliError> {
+) -> Result<(PathBuf, LogRef, Option<TemporaryFolder>), CliError> {
     match from {
         Home::Local(store) => {
             let log = &known.record.log;
+            // What is sent must be what was made: the server checks it.
             let (path, copy) = match store.log_path(log) {
                 Some(path) => (path, None),
                 None => {
@@ -84,20 +89,14 @@ fn log_file(
                     (path, Some(copy))
                 }
             };
-            // What is sent must be what was made.
-            let hash = folder::hash_file(&path, progress)?;
-            if hash != log.hash {
-                return Err(CliError::data(format!("the log of run {run} is damaged in the store"))
-                    .hint("see what is damaged with: ct store check"));
-            }
-            Ok((path, hash, copy))
+            Ok((path, log.clone(), copy))
         }
         Home::Server(client) => {
             let copy = input::temporary_folder()?;
             let path = copy.path().join("log");
             let log = RemoteLog::open(LogPlace::Run(client.clone(), run.clone()))?;
             let done = fetch(&log, &path, known.log.as_ref().map(|log| &log.hash), Some(progress))?;
-            Ok((path, done.hash, Some(copy)))
+            Ok((path, LogRef { hash: done.hash, ..known.record.log.clone() }, Some(copy)))
         }
     }
 }

@@ -1,24 +1,35 @@
 //! A log becomes a run on a server: it is hashed and converted here, uploaded, and registered with its documents.
 //!
-//! Documents wait in a temporary file, one a line, until the log is stored; memory is that of one batch.
+//! A log of some size is on its way while it is hashed and converted. Documents wait in a temporary file, one a line,
+//! until the log is stored; memory is that of one batch.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::Scope;
+use std::time::Duration;
 
-use ct_client::{Client, ClientError, LogFile, Register, StoredObject};
+use ct_client::{Client, ClientError, LogFile, LogName, LogReader, Named, Register, Stop, StoredObject};
 use ct_model::convert::{HeaderFacts, RunOptions, TrajectoryIds, run_header, run_id_of};
 use ct_model::{
-    LogFormat, LogHash, ObjectKey, PriceTable, RunEdit, RunHeader, RunId, TrajectoryDocument, TrajectoryId,
+    LogHash, LogRef, ObjectKey, PriceTable, RunEdit, RunHeader, RunId, TrajectoryDocument, TrajectoryId,
     sample_url,
 };
 
 use super::input::{self, Input};
 use super::make::{Conversion, earlier_revision, header_of};
-use super::{Made, MadeRun, MadeStatus, MakeOptions, OtherBytes, folder};
+use super::{Made, MadeRun, MadeStatus, MakeOptions, OtherBytes};
 use crate::error::CliError;
 use crate::home::{Home, Run};
 use crate::output::Progress;
+
+/// A smaller log is hashed first: that takes no time, and nothing is sent in vain.
+const HASHED_FIRST_BYTES: u64 = 16 << 20;
+/// How often it is told how much was sent.
+const TOLD_EVERY: Duration = Duration::from_millis(50);
 
 /// Makes a run of a log file, or of a folder that holds the trajectory files of a run.
 pub(crate) fn upload_run(
@@ -29,23 +40,149 @@ pub(crate) fn upload_run(
 ) -> Result<Made, CliError> {
     let input = Input::open(source, options, progress)?;
     let prices = input::prices(options.prices.as_deref())?;
-    let hash = folder::hash_file(&input.path, progress)?;
+    let reader = LogReader::open(&input.path)?;
+    let size_bytes = reader.size_bytes();
+    // A log that is to replace another goes by a name that is no run's, which only the hash tells.
+    let replace = options.other_bytes == OtherBytes::Replace;
+    let early = size_bytes > HASHED_FIRST_BYTES && !replace && client.is_ct()?;
+    let name = LogName::default();
+    let file = LogFile { reader: &reader, format: input.format, name: &name };
+    std::thread::scope(|scope| {
+        // However this ends, nobody waits for a name for ever.
+        let _ends = Ends(&name);
+        let sending = early.then(|| Sending::start(scope, client, file));
+        let failed = || sending.as_ref().is_some_and(|sending| sending.failed.load(Ordering::Relaxed));
+        let prepared = prepare(client, source, &input, &reader, prices.as_ref(), &failed, progress);
+        let ready = match prepared {
+            Ok(Prepared::Ready(ready)) => ready,
+            Ok(Prepared::There(made)) => {
+                name.stop(Stop::NotNeeded);
+                return Ok(made);
+            }
+            Ok(Prepared::SameEval(made)) => return Ok(made),
+            Err(error) if failed() => {
+                let upload = sending.and_then(|sending| sending.wait(progress).err());
+                return Err(upload.unwrap_or(error));
+            }
+            Err(error) => return Err(error),
+        };
+        let key = ObjectKey::new(ready.run_id.clone(), input.format).to_string();
+        name.tell(Named { filename: key, hash: ready.hash.clone() });
+        let sending = sending.unwrap_or_else(|| Sending::start(scope, client, file));
+        progress.bytes("uploading", size_bytes);
+        let stored = sending.wait(progress)?;
+        if stored.hash.as_ref().is_some_and(|hash| *hash != ready.hash) {
+            return Err(ClientError::SourceChanged { path: source.display().to_string() }.into());
+        }
+        let Ready { run_id, header, spool, made, replaces, .. } = *ready;
+        register(client, &stored, &run_id, replaces.as_ref(), header, spool, progress)?;
+        let Some(run) = replaces else { return Ok(Made::Run(made)) };
+        let known = known_run(client, &run)?
+            .ok_or_else(|| CliError::internal("a run is gone whose log was just replaced"))?;
+        Ok(match already_there(client, &run, &known, &input)? {
+            Made::Run(there) => {
+                Made::Run(MadeRun { status: MadeStatus::Replaced, defects: made.defects, ..there })
+            }
+            other => other,
+        })
+    })
+}
+
+/// Ends the wait for a name that nobody told.
+struct Ends<'a>(&'a LogName);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.stop(Stop::ForNow);
+    }
+}
+
+/// An upload on a thread of its own.
+struct Sending {
+    sent: Arc<AtomicU64>,
+    failed: Arc<AtomicBool>,
+    done: mpsc::Receiver<ct_client::Result<Option<StoredObject>>>,
+}
+
+impl Sending {
+    fn start<'scope, 'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        client: &'env Client,
+        file: LogFile<'env>,
+    ) -> Self {
+        let (sent, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (tell, done) = mpsc::channel();
+        let sending = Self { sent: Arc::clone(&sent), failed: Arc::clone(&failed), done };
+        scope.spawn(move || {
+            let result = client.upload_log(&file, &|so_far| sent.store(so_far, Ordering::Relaxed));
+            failed.store(result.is_err(), Ordering::Relaxed);
+            // Nobody may want to know any more.
+            let _ = tell.send(result);
+        });
+        sending
+    }
+
+    fn wait(&self, progress: &Progress) -> Result<StoredObject, CliError> {
+        loop {
+            match self.done.recv_timeout(TOLD_EVERY) {
+                Ok(Ok(Some(stored))) => return Ok(stored),
+                Ok(Err(error)) => return Err(error.into()),
+                Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(CliError::internal("the upload ended without a word"));
+                }
+                Err(RecvTimeoutError::Timeout) => progress.set(self.sent.load(Ordering::Relaxed)),
+            }
+        }
+    }
+}
+
+/// What is known of a run before its log is uploaded.
+enum Prepared {
+    /// The server has the log.
+    There(Made),
+    SameEval(Made),
+    Ready(Box<Ready>),
+}
+
+/// A run that can be registered once its log is there.
+struct Ready {
+    run_id: RunId,
+    hash: LogHash,
+    header: RunHeader,
+    spool: Spool,
+    made: MadeRun,
+    /// The run that gets all this in place of what it has.
+    replaces: Option<RunId>,
+}
+
+/// Hashes and converts a log. It ends early when `failed` says so.
+fn prepare(
+    client: &Client,
+    source: &Path,
+    input: &Input,
+    reader: &LogReader,
+    prices: Option<&PriceTable>,
+    failed: &dyn Fn() -> bool,
+    progress: &Progress,
+) -> Result<Prepared, CliError> {
+    progress.bytes("hashing", reader.size_bytes());
+    let hash = reader.hash(&|so_far| progress.set(so_far))?;
     let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
     if let Some(known) = known_run(client, &run_id)?
         && known.log.as_ref().is_none_or(|log| log.hash == hash)
     {
-        return already_there(client, &run_id, &known, &input);
+        return already_there(client, &run_id, &known, input).map(Prepared::There);
     }
     let log = input::open(&input.path)?;
     let header = log.header().map_err(|e| CliError::log(source, &e))?;
     let facts = HeaderFacts::from_value(&header.value);
     // On its way to another run the log goes by its whole hash, which is the id of no run.
     let on_its_way = RunId::new(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
-    let replacing = (options.other_bytes == OtherBytes::Replace).then_some((&on_its_way, false));
-    let work = Work { client, source, input: &input, hash: &hash, on_its_way: &on_its_way, facts: &facts };
+    let replacing = (input.options.other_bytes == OtherBytes::Replace).then_some((&on_its_way, false));
+    let work = Work { client, source, input, hash: &hash, on_its_way: &on_its_way, facts: &facts, failed };
     for (run_id, own_ids) in replacing.into_iter().chain([(&run_id, false), (&run_id, true)]) {
-        if let Some(made) = work.attempt(&log, prices.as_ref(), run_id, own_ids, progress)? {
-            return Ok(made);
+        if let Some(prepared) = work.attempt(&log, prices, run_id, own_ids, progress)? {
+            return Ok(prepared);
         }
     }
     Err(CliError::internal("ids of a run of its own are taken"))
@@ -58,6 +195,7 @@ struct Work<'a> {
     hash: &'a LogHash,
     on_its_way: &'a RunId,
     facts: &'a HeaderFacts,
+    failed: &'a dyn Fn() -> bool,
 }
 
 impl Work<'_> {
@@ -69,7 +207,7 @@ impl Work<'_> {
         run_id: &RunId,
         own_ids: bool,
         progress: &Progress,
-    ) -> Result<Option<Made>, CliError> {
+    ) -> Result<Option<Prepared>, CliError> {
         let options = &self.input.options;
         let mut ids = if own_ids {
             TrajectoryIds::of_second_run(self.hash.as_str())
@@ -86,17 +224,24 @@ impl Work<'_> {
         };
         let mut spool = Spool::new()?;
         let (registration, defects) =
-            conversion.run(&mut ids, &self.input.defects, progress, &mut |document| spool.push(document))?;
-        // Found out before the log is on its way, which may take hours.
+            conversion.run(&mut ids, &self.input.defects, progress, &mut |document| {
+                if (self.failed)() {
+                    return Err(CliError::internal("the upload failed"));
+                }
+                spool.push(document)
+            })?;
+        // Found out before the log is uploaded, which may take hours.
         let mut replaces = None;
         if let Some(held_by) = self.taken(&spool, run_id)? {
             let known = known_run(self.client, &held_by)?.filter(Run::is_whole);
             if let Some(known) = &known {
                 let revision = known.record.revisions.iter().find(|old| old.log.hash == *self.hash);
                 if known.record.log.hash == *self.hash {
-                    return already_there(self.client, &held_by, known, self.input).map(Some);
+                    let made = already_there(self.client, &held_by, known, self.input)?;
+                    return Ok(Some(Prepared::There(made)));
                 } else if let Some(old) = revision.filter(|_| options.other_bytes == OtherBytes::Refuse) {
-                    return Ok(Some(earlier(&held_by, known, old.revision, self.input)));
+                    let made = earlier(&held_by, known, old.revision, self.input);
+                    return Ok(Some(Prepared::There(made)));
                 }
             }
             let other_eval = known.as_ref().is_some_and(|run| run.record.eval_id != self.facts.eval_id);
@@ -104,7 +249,9 @@ impl Work<'_> {
                 _ if own_ids => {}
                 OtherBytes::AsNew => return Ok(None),
                 _ if other_eval => return Ok(None),
-                OtherBytes::Refuse => return Ok(Some(Made::SameEval { runs: vec![held_by] })),
+                OtherBytes::Refuse => {
+                    return Ok(Some(Prepared::SameEval(Made::SameEval { runs: vec![held_by] })));
+                }
                 OtherBytes::Replace if known.is_some() && run_id == self.on_its_way => {
                     replaces = Some(held_by)
                 }
@@ -126,32 +273,15 @@ impl Work<'_> {
             None => header_of(self.facts, options),
         };
         registration.apply(&mut header);
-        let send = ToSend {
-            run_id,
-            path: &self.input.path,
-            format: self.input.format,
-            hash: self.hash,
-            header,
-            replaces: replaces.as_ref(),
-        };
-        send.send(self.client, spool, progress)?;
-        if let Some(run) = &replaces {
-            let known = known_run(self.client, run)?
-                .ok_or_else(|| CliError::internal("a run is gone whose log was just replaced"))?;
-            return match already_there(self.client, run, &known, self.input)? {
-                Made::Run(made) => {
-                    Ok(Some(Made::Run(MadeRun { status: MadeStatus::Replaced, defects, ..made })))
-                }
-                other => Ok(Some(other)),
-            };
-        }
-        Ok(Some(Made::Run(MadeRun {
+        let made = MadeRun {
             status: MadeStatus::Created,
             run_id: run_id.clone(),
-            name: options.run_name.clone().unwrap_or_else(|| send.header.name.clone()),
+            name: options.run_name.clone().unwrap_or_else(|| header.name.clone()),
             trajectories: registration.trajectory_count(),
             defects,
-        })))
+        };
+        let (run_id, hash) = (run_id.clone(), self.hash.clone());
+        Ok(Some(Prepared::Ready(Box::new(Ready { run_id, hash, header, spool, made, replaces }))))
     }
 
     /// The run that holds the first or the last of the trajectories. Of a `ct` it may be the one of this id, with another
@@ -262,7 +392,7 @@ impl Spool {
     }
 
     /// The documents as they are sent, for a log at this address.
-    fn lines(self, log_url: &str) -> Result<impl io::BufRead, CliError> {
+    fn lines(self, log_url: &str) -> Result<impl io::BufRead + Send, CliError> {
         let mut file = self.file.into_inner().map_err(|e| spool_error(e.error()))?;
         file.rewind().map_err(|e| spool_error(&e))?;
         Ok(BufReader::new(Lines {
@@ -307,39 +437,49 @@ impl Read for Lines {
     }
 }
 
-/// A run to be sent.
-pub(crate) struct ToSend<'a> {
-    pub(crate) run_id: &'a RunId,
-    pub(crate) path: &'a Path,
-    pub(crate) format: LogFormat,
-    pub(crate) hash: &'a LogHash,
-    pub(crate) header: RunHeader,
-    /// The run that gets all this in place of what it has.
-    pub(crate) replaces: Option<&'a RunId>,
+/// Uploads a log whose hash is known, and registers its run.
+pub(crate) fn send(
+    client: &Client,
+    path: &Path,
+    log: &LogRef,
+    header: RunHeader,
+    spool: Spool,
+    run_id: &RunId,
+    progress: &Progress,
+) -> Result<(), CliError> {
+    let reader = LogReader::open(path)?;
+    let size_bytes = reader.size_bytes();
+    let filename = ObjectKey::new(run_id.clone(), log.format).to_string();
+    let name = LogName::known(Named { filename, hash: log.hash.clone() });
+    progress.bytes("uploading", size_bytes);
+    let file = LogFile { reader: &reader, format: log.format, name: &name };
+    let stored = client.upload_log(&file, &|so_far| progress.set(so_far))?;
+    let stored = stored.ok_or_else(|| CliError::internal("the upload ended without a word"))?;
+    register(client, &stored, run_id, None, header, spool, progress)
 }
 
-impl ToSend<'_> {
-    /// Uploads the log, then registers the run.
-    pub(crate) fn send(&self, client: &Client, spool: Spool, progress: &Progress) -> Result<(), CliError> {
-        let size_bytes = self.path.metadata().map_err(|e| CliError::io("read", self.path, &e))?.len();
-        let key = ObjectKey::new(self.run_id.clone(), self.format).to_string();
-        progress.bytes("uploading", size_bytes);
-        let file = LogFile { path: self.path, filename: &key, size_bytes, hash: self.hash };
-        let stored: StoredObject = client.upload_log(&file, &|so_far| progress.set(so_far))?;
-        let log_url = format!("s3://{}/{}", stored.bucket, stored.key);
-        let mut header = self.header.clone();
-        header.run_id = Some(self.run_id.clone());
-        header.eval_log_url = Some(log_url.clone());
-        // Who and when are the server's to say.
-        (header.created_at, header.created_by) = (None, None);
-        progress.items("registering", spool.count);
-        let register = Register { run: &header, log: (&stored.key, size_bytes), replaces: self.replaces };
-        match client.register(spool.lines(&log_url)?, &register, &|n| progress.advance(n)) {
-            Err(error @ ClientError::Conflict { .. }) => {
-                let taken = CliError::from(error);
-                Err(taken.hint("--as-new makes a run whose trajectories have ids of their own"))
-            }
-            other => Ok(other?),
+/// Registers a run whose log is uploaded.
+fn register(
+    client: &Client,
+    stored: &StoredObject,
+    run_id: &RunId,
+    replaces: Option<&RunId>,
+    mut header: RunHeader,
+    spool: Spool,
+    progress: &Progress,
+) -> Result<(), CliError> {
+    let log_url = format!("s3://{}/{}", stored.bucket, stored.key);
+    header.run_id = Some(run_id.clone());
+    header.eval_log_url = Some(log_url.clone());
+    // Who and when are the server's to say.
+    (header.created_at, header.created_by) = (None, None);
+    progress.items("registering", spool.count);
+    let register = Register { run: &header, log: (&stored.key, stored.size_bytes), replaces };
+    match client.register(spool.lines(&log_url)?, &register, &|n| progress.advance(n)) {
+        Err(error @ ClientError::Conflict { .. }) => {
+            let taken = CliError::from(error);
+            Err(taken.hint("--as-new makes a run whose trajectories have ids of their own"))
         }
+        other => Ok(other?),
     }
 }

@@ -514,14 +514,28 @@ fn a_server_that_is_busy_with_the_same_log_is_waited_for() {
 #[cfg(unix)]
 #[test]
 fn a_killed_upload_goes_on_where_it_was() {
+    goes_on_where_it_was(SAMPLE_BYTES, 200_000);
+}
+
+/// A large log is sent while it is hashed.
+#[cfg(unix)]
+#[test]
+fn a_killed_upload_of_a_log_that_is_not_hashed_yet_goes_on_where_it_was() {
+    let begun = goes_on_where_it_was(3_500_000, 300_000);
+    assert!(begun.iter().all(|body| body.contains("resume_key")), "{begun:?}");
+}
+
+/// What the client asked for to begin.
+fn goes_on_where_it_was(sample_bytes: usize, part_bytes_max: usize) -> Vec<String> {
     let server = Server::start();
     let token = server.token.clone();
     // Slow enough to be killed on the way, with parts small enough that some arrive.
-    let mood = Mood { delay: Duration::from_millis(15), body_bytes_max: Some(200_000), ..Mood::default() };
+    let mood =
+        Mood { delay: Duration::from_millis(15), body_bytes_max: Some(part_bytes_max), ..Mood::default() };
     let proxy = Proxy::before(server.url(), mood);
     let home = Home::new();
     let log = home.path("a.eval");
-    big_log(&log, 7, SAMPLES, SAMPLE_BYTES);
+    big_log(&log, 7, SAMPLES, sample_bytes);
     let command = || {
         let mut command: Command = home.command(&["runs", "make", "a.eval", "--format", "json"]);
         command.env("CONTROL_TOWER_API_BASE_URL", &proxy.http.url).env("CONTROL_TOWER_API_TOKEN", &token);
@@ -529,7 +543,8 @@ fn a_killed_upload_goes_on_where_it_was() {
     };
     let parts = |from: usize| {
         let asked = proxy.http.asked();
-        let sent = asked[from..].iter().filter(|r| r.path().contains("/parts/") && r.body.len() <= 200_000);
+        let sent =
+            asked[from..].iter().filter(|r| r.path().contains("/parts/") && r.body.len() <= part_bytes_max);
         sent.map(|r| r.body.len() as u64).sum::<u64>()
     };
     let size = std::fs::metadata(&log).unwrap().len();
@@ -558,6 +573,9 @@ fn a_killed_upload_goes_on_where_it_was() {
     assert!(sent_before_kill > size / 4, "it was never killed on the way");
     assert!(last < size, "{last} of {size} bytes were sent again after {sent_before_kill} had arrived");
     assert_stored(&server.home, &log);
+    let asked = proxy.http.asked();
+    let begun = asked.iter().filter(|r| r.path() == "/api/uploads");
+    begun.map(|r| String::from_utf8_lossy(&r.body).into_owned()).collect()
 }
 
 #[test]

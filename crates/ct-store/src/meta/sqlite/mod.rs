@@ -1,7 +1,7 @@
 //! Metadata in one SQLite file.
 //!
 //! The database is in WAL mode with full synchronisation: readers never wait for a writer, and what was committed
-//! outlives a power cut. Writers take the lock at the start of their transaction and wait for each other.
+//! outlives a power cut, but for what says otherwise. Writers take the lock at the start of their transaction and wait for each other.
 //!
 //! WAL mode needs two more files beside the database, even to read. Where these cannot be made (a read-only folder, a
 //! full disk) the file alone is read, as long as nothing is waiting in such files and nobody changes it meanwhile.
@@ -57,9 +57,10 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001.sql"),
     include_str!("migrations/0002.sql"),
     include_str!("migrations/0003.sql"),
+    include_str!("migrations/0004.sql"),
 ];
-const SCHEMA_VERSION: i64 = 3;
-const _: () = assert!(MIGRATIONS.len() == 3 && SCHEMA_VERSION == 3);
+const SCHEMA_VERSION: i64 = 4;
+const _: () = assert!(MIGRATIONS.len() == 4 && SCHEMA_VERSION == 4);
 
 /// Metadata in a SQLite file.
 pub(crate) struct SqliteStore {
@@ -241,6 +242,27 @@ impl SqliteStore {
             let value = f(&tx)?;
             tx.commit()?;
             Ok(value)
+        })
+    }
+
+    /// As [`Self::write`], for what may be undone by a power cut, though not by the death of a process.
+    fn write_loosely<T>(
+        &self,
+        doing: &'static str,
+        f: impl FnOnce(&Connection) -> std::result::Result<T, DbError>,
+    ) -> Result<T> {
+        self.be_writable()?;
+        self.with(doing, |conn| {
+            conn.execute_batch("PRAGMA synchronous = NORMAL")?;
+            let result = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)
+                .map_err(DbError::from)
+                .and_then(|tx| {
+                    let value = f(&tx)?;
+                    tx.commit()?;
+                    Ok(value)
+                });
+            conn.execute_batch("PRAGMA synchronous = FULL")?;
+            result
         })
     }
 

@@ -10,7 +10,7 @@ use crate::actor::Actor;
 use crate::blob::LogKey;
 use crate::error::{Conflict, Result, StoreError, TakenBy};
 use crate::meta::{Abandoned, PendingDocument, RegisteredHeader, UploadRow, UploadStore};
-use crate::record::{Registered, StoredObject, UploadPart};
+use crate::record::{Registered, StoredObject, UploadOf, UploadPart};
 
 type DbResult<T> = std::result::Result<T, DbError>;
 
@@ -24,7 +24,35 @@ impl UploadStore for SqliteStore {
     }
 
     fn add_object(&self, object: &StoredObject, actor: &Actor, now: Timestamp) -> Result<()> {
-        self.write("keep an uploaded log", |conn| add_object(conn, object, actor, now))
+        self.write_loosely("keep an uploaded log", |conn| add_object(conn, object, actor, now))
+    }
+
+    fn has_log_of_size(&self, size_bytes: u64) -> Result<bool> {
+        self.read("look for a log", |conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT 1 FROM runs WHERE log_size = ?1 UNION ALL SELECT 1 FROM objects WHERE log_size = ?1",
+            )?;
+            Ok(find.exists([signed(size_bytes)])?)
+        })
+    }
+
+    fn forget_object(&self, key: &ObjectKey, hash: &LogHash, now: Timestamp) -> Result<()> {
+        self.write("forget a lost log", |conn| {
+            let key = key.to_string();
+            let gone = conn.execute(
+                "DELETE FROM objects WHERE object_key = ? AND log_hash = ?",
+                params![key, hash.as_str()],
+            )?;
+            if gone > 0 {
+                conn.execute(
+                    "DELETE FROM uploads WHERE object_key = ? AND log_hash = ?",
+                    params![key, hash.as_str()],
+                )?;
+                let detail = json!({"log": hash});
+                journal::note(conn, &Actor::local(), now, "log.lost", &format!("log {key}"), Some(&detail))?;
+            }
+            Ok(())
+        })
     }
 
     fn run_is_deleted(&self, run: &RunId) -> Result<Option<bool>> {
@@ -44,12 +72,12 @@ impl UploadStore for SqliteStore {
     fn begin_upload(
         &self,
         id: &str,
-        key: &ObjectKey,
+        of: &UploadOf,
         size_bytes: u64,
         actor: &Actor,
         now: Timestamp,
     ) -> Result<String> {
-        self.write("begin an upload", |conn| begin_upload(conn, id, key, size_bytes, actor, now))
+        self.write_loosely("begin an upload", |conn| begin_upload(conn, id, of, size_bytes, actor, now))
     }
 
     fn upload(&self, id: &str) -> Result<Option<UploadRow>> {
@@ -61,7 +89,7 @@ impl UploadStore for SqliteStore {
     }
 
     fn add_part(&self, id: &str, part: &UploadPart, now: Timestamp) -> Result<()> {
-        self.write("keep a part of an upload", |conn| add_part(conn, id, part, now))
+        self.write_loosely("keep a part of an upload", |conn| add_part(conn, id, part, now))
     }
 
     fn forget_parts(&self, id: &str) -> Result<()> {
@@ -72,12 +100,13 @@ impl UploadStore for SqliteStore {
     }
 
     fn complete_upload(&self, id: &str, object: &StoredObject, actor: &Actor, now: Timestamp) -> Result<()> {
-        self.write("complete an upload", |conn| {
+        self.write_loosely("complete an upload", |conn| {
             add_object(conn, object, actor, now)?;
             conn.execute("DELETE FROM upload_parts WHERE upload_id = ?", [id])?;
-            let mut set =
-                conn.prepare_cached("UPDATE uploads SET log_hash = ?, touched_us = ? WHERE upload_id = ?")?;
-            set.execute(params![object.log.hash.as_str(), now.as_microsecond(), id])?;
+            let mut set = conn.prepare_cached(
+                "UPDATE uploads SET object_key = ?, log_hash = ?, touched_us = ? WHERE upload_id = ?",
+            )?;
+            set.execute(params![object.key.to_string(), object.log.hash.as_str(), now.as_microsecond(), id])?;
             Ok(())
         })
     }
@@ -161,28 +190,39 @@ impl UploadStore for SqliteStore {
 fn begin_upload(
     conn: &Connection,
     id: &str,
-    key: &ObjectKey,
+    of: &UploadOf,
     size_bytes: u64,
     actor: &Actor,
     now: Timestamp,
 ) -> DbResult<String> {
-    check_key_is_free(conn, key)?;
+    let (key, unnamed) = match of {
+        UploadOf::Key(key) => {
+            check_key_is_free(conn, key)?;
+            (Some(key.to_string()), None)
+        }
+        UploadOf::Unnamed(text) => (None, Some(text)),
+    };
     let mut find = conn.prepare_cached(
-        "SELECT upload_id FROM uploads \
-         WHERE object_key = ? AND size_bytes = ? AND created_by IS ? AND log_hash IS NULL LIMIT 1",
+        "SELECT upload_id FROM uploads WHERE object_key IS ? AND unnamed IS ? AND size_bytes = ? \
+             AND created_by IS ? AND log_hash IS NULL LIMIT 1",
     )?;
-    let found = find.query_row(params![key.to_string(), signed(size_bytes), actor.user], |row| row.get(0));
+    let found = find.query_row(params![key, unnamed, signed(size_bytes), actor.user], |row| row.get(0));
     if let Some(found) = found.optional()? {
         return Ok(found);
     }
     conn.execute(
-        "INSERT INTO uploads (upload_id, object_key, size_bytes, created_us, touched_us, created_by) \
-         VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
-        params![id, key.to_string(), signed(size_bytes), now.as_microsecond(), actor.user],
+        "INSERT INTO uploads (upload_id, object_key, unnamed, size_bytes, created_us, touched_us, created_by) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6)",
+        params![id, key, unnamed, signed(size_bytes), now.as_microsecond(), actor.user],
     )?;
     let detail = json!({"upload": id, "size_bytes": size_bytes});
-    journal::note(conn, actor, now, "log.upload.begin", &format!("log {key}"), Some(&detail))?;
+    journal::note(conn, actor, now, "log.upload.begin", &subject(id, key), Some(&detail))?;
     Ok(id.to_owned())
+}
+
+/// What an upload is called in the audit log.
+fn subject(id: &str, key: Option<String>) -> String {
+    key.map_or_else(|| format!("upload {id}"), |key| format!("log {key}"))
 }
 
 fn upload(conn: &Connection, id: &str) -> DbResult<Option<UploadRow>> {
@@ -192,10 +232,13 @@ fn upload(conn: &Connection, id: &str) -> DbResult<Option<UploadRow>> {
     let mut rows = find.query([id])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let corrupt = |error: String| DbError::corrupt("a stored upload", error);
-    let key = read::get::<String>(row, "object_key")?;
+    let key = read::get::<Option<String>>(row, "object_key")?;
     let hash: Option<String> = read::get(row, "log_hash")?;
     Ok(Some(UploadRow {
-        key: key.parse().map_err(|error: ct_model::ObjectKeyError| corrupt(error.to_string()))?,
+        key: key
+            .map(|key| key.parse())
+            .transpose()
+            .map_err(|error: ct_model::ObjectKeyError| corrupt(error.to_string()))?,
         size_bytes: unsigned(read::get(row, "size_bytes")?),
         created_by: read::get(row, "created_by")?,
         hash: hash.map(|hash| parse_hash(&hash)).transpose()?,
@@ -244,10 +287,10 @@ fn add_part(conn: &Connection, id: &str, part: &UploadPart, now: Timestamp) -> D
 
 fn drop_upload(conn: &Connection, id: &str, actor: &Actor, now: Timestamp) -> DbResult<()> {
     let mut drop = conn.prepare_cached("DELETE FROM uploads WHERE upload_id = ? RETURNING object_key")?;
-    let key = drop.query_row([id], |row| row.get::<_, String>(0)).optional()?;
+    let key = drop.query_row([id], |row| row.get::<_, Option<String>>(0)).optional()?;
     let Some(key) = key else { return Err(StoreError::NotFound { what: format!("upload {id}") }.into()) };
     let detail = json!({"upload": id});
-    journal::note(conn, actor, now, "log.upload.give_up", &format!("log {key}"), Some(&detail))
+    journal::note(conn, actor, now, "log.upload.give_up", &subject(id, key), Some(&detail))
 }
 
 fn abandoned(
