@@ -25,6 +25,8 @@ pub const KEY_BYTES_MAX: usize = 1 << 20;
 const NAME_BYTES: usize = 32;
 /// Bytes of a string that are looked at for what does not stand for itself before it is handled as a long one.
 const PLAIN_BYTES_MAX: usize = 128;
+/// Bytes of one character of a string: two escapes.
+const CHAR_BYTES_MAX: usize = 12;
 /// Bytes of one number.
 pub const NUMBER_BYTES_MAX: usize = 1 << 16;
 
@@ -591,12 +593,17 @@ impl<R: Read> Reader<R> {
     fn skip_container(&mut self) -> Result<(), JsonError> {
         let mut stack = Stack::default();
         loop {
-            if self.start == self.end && !self.fill()? {
-                return Err(JsonError::UnexpectedEnd { offset: self.offset() });
-            }
+            // Commas, colons, numbers and literals.
+            let Some(plain) = self.unread().iter().position(|b| CLASS[usize::from(*b)] != PLAIN) else {
+                self.start = self.end;
+                if !self.fill()? {
+                    return Err(JsonError::UnexpectedEnd { offset: self.offset() });
+                }
+                continue;
+            };
+            self.start += plain;
             let b = self.window[self.start];
             match CLASS[usize::from(b)] {
-                PLAIN => self.start += 1,
                 QUOTE => self.skip_string()?,
                 OPEN => {
                     if self.depth + stack.len >= DEPTH_MAX {
@@ -770,10 +777,28 @@ impl<R: Read> Reader<R> {
             }
             return Ok(Some(cut));
         }
-        // One character takes at most two escapes of six bytes.
-        let cut = self.string(chars_max.saturating_mul(12))?;
-        let rest = unescape(&self.scratch, chars_max, out);
-        Ok(Some(cut || rest))
+        let bytes_max = chars_max.saturating_mul(CHAR_BYTES_MAX);
+        let before = out.len();
+        let text = &self.window[self.start + 1..self.end];
+        let text = &text[..text.len().min(bytes_max)];
+        match unescape(text, chars_max, out) {
+            (at, Stop::Quote) => {
+                self.start += 1 + at + 1;
+                Ok(Some(false))
+            }
+            (at, Stop::Full) if at + CHAR_BYTES_MAX <= text.len() => {
+                self.start += 1 + at;
+                self.skip_rest_of_string()?;
+                Ok(Some(true))
+            }
+            // The window ends before the text does, or so soon that it may cut an escape.
+            _ => {
+                out.truncate(before);
+                let cut = self.string(bytes_max)?;
+                let (at, _) = unescape(&self.scratch, chars_max, out);
+                Ok(Some(cut || at < self.scratch.len()))
+            }
+        }
     }
 
     /// The next value if it is a number; any other is skipped.
@@ -863,12 +888,24 @@ fn parse_number(raw: &[u8]) -> Option<f64> {
     }
 }
 
-/// Appends at most `chars_max` unescaped characters of a string's escaped bytes; true when some are left over. A cut
-/// escape at the end is left over.
-fn unescape(mut raw: &[u8], chars_max: usize, out: &mut String) -> bool {
+/// Why [`unescape`] went no further.
+enum Stop {
+    /// At the quote that ends the string.
+    Quote,
+    /// There are more characters than asked for.
+    Full,
+    /// The bytes are used up, or end inside an escape.
+    Cut,
+}
+
+/// Appends at most `chars_max` unescaped characters of a string's escaped bytes. Says how many bytes it is done with, at
+/// the boundary of an escape, and why it stopped there.
+fn unescape(escaped: &[u8], chars_max: usize, out: &mut String) -> (usize, Stop) {
+    let mut raw = escaped;
     let mut left = chars_max;
     loop {
-        let plain = memchr(b'\\', raw).unwrap_or(raw.len());
+        let at = escaped.len() - raw.len();
+        let plain = memchr2(b'"', b'\\', raw).unwrap_or(raw.len());
         if plain > 0 {
             let text = String::from_utf8_lossy(&raw[..plain]);
             if text.len() <= left {
@@ -877,9 +914,9 @@ fn unescape(mut raw: &[u8], chars_max: usize, out: &mut String) -> bool {
                 left -= text.chars().count();
             } else {
                 match text.char_indices().nth(left) {
-                    Some((at, _)) => {
-                        out.push_str(&text[..at]);
-                        return true;
+                    Some((end, _)) => {
+                        out.push_str(&text[..end]);
+                        return (at, Stop::Full);
                     }
                     None => {
                         left -= text.chars().count();
@@ -889,13 +926,14 @@ fn unescape(mut raw: &[u8], chars_max: usize, out: &mut String) -> bool {
             }
             raw = &raw[plain..];
         }
-        if raw.is_empty() {
-            return false;
+        let at = at + plain;
+        match raw.first() {
+            None => return (at, Stop::Cut),
+            Some(b'"') => return (at, Stop::Quote),
+            Some(_) if left == 0 => return (at, Stop::Full),
+            Some(_) => {}
         }
-        if left == 0 {
-            return true;
-        }
-        let Some(escape) = raw.get(1) else { return true };
+        let Some(escape) = raw.get(1) else { return (at, Stop::Cut) };
         let simple = match escape {
             b'n' => '\n',
             b't' => '\t',
@@ -926,7 +964,7 @@ fn unescape(mut raw: &[u8], chars_max: usize, out: &mut String) -> bool {
                     // A lone surrogate: the text of its escape, as Inspect's own writer does.
                     for c in format!("\\u{unit:04x}").chars() {
                         if left == 0 {
-                            return true;
+                            return (at, Stop::Full);
                         }
                         out.push(c);
                         left -= 1;
@@ -1093,6 +1131,40 @@ mod tests {
             );
             assert_eq!(seen[1], None);
             assert_eq!(seen[2], Some(Text { text: "ok".chars().take(chars).collect(), cut: chars < 2 }));
+        }
+    }
+
+    #[test]
+    fn text_is_the_same_wherever_the_window_ends() {
+        let strings = [
+            r#"a\u00e9b\n\"c\\d"#,
+            r"\ud83d\ude00\ud83d\ude00x",
+            r"\ud83d\u0041\udc00\ud83d",
+            r"\u12\uzzzz\q\/",
+            r"é\u00e9\t\\",
+        ];
+        for string in strings {
+            let raw = format!("[\"{string}\",1]");
+            for chars_max in 0..12 {
+                let texts = |source: &mut dyn Read, window_bytes| {
+                    let mut reader = Reader::with_window(source, window_bytes);
+                    let mut seen = Vec::new();
+                    reader
+                        .array(|_, r| {
+                            seen.push(r.text(chars_max)?);
+                            Ok::<_, JsonError>(())
+                        })
+                        .unwrap();
+                    reader.end().unwrap();
+                    seen
+                };
+                let byte_by_byte = texts(&mut Drip(raw.as_bytes()), 64);
+                assert_eq!(byte_by_byte.len(), 2);
+                for window_bytes in 1..raw.len() + 20 {
+                    let seen = texts(&mut raw.as_bytes(), window_bytes);
+                    assert_eq!(seen, byte_by_byte, "{raw} {chars_max} {window_bytes}");
+                }
+            }
         }
     }
 

@@ -11,7 +11,7 @@ mod read;
 pub mod source;
 pub mod write;
 
-pub use archive::StoredRange;
+pub use archive::{Inflater, StoredRange};
 pub use defect::{Defect, DefectKind};
 pub use limits::Limits;
 pub use read::{Format, Header, Log, LogError, SampleEntry, SampleReader, SummaryRow};

@@ -166,13 +166,7 @@ impl EntryReader {
 
     /// Where the member's bytes lie.
     pub fn stored_range(&self) -> StoredRange {
-        StoredRange {
-            method: self.entry.method,
-            start: self.start,
-            compressed_size: self.entry.compressed_size,
-            uncompressed_size: self.entry.uncompressed_size,
-            crc32: self.entry.crc32,
-        }
+        self.entry.range_from(self.start)
     }
 
     fn fail(&self, found: MemberProblem) -> io::Error {

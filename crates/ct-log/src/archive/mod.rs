@@ -9,12 +9,14 @@
 
 mod directory;
 mod entry;
+mod inflater;
 mod salvage;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use entry::{EntryReader, StoredRange};
+pub use inflater::Inflater;
 
 use crate::source::Source;
 use crate::{Defect, Limits};
@@ -137,6 +139,19 @@ pub struct Entry {
     flags: u16,
 }
 
+impl Entry {
+    /// The range of its data, which begin at `start`.
+    fn range_from(&self, start: u64) -> StoredRange {
+        StoredRange {
+            method: self.method,
+            start,
+            compressed_size: self.compressed_size,
+            uncompressed_size: self.uncompressed_size,
+            crc32: self.crc32,
+        }
+    }
+}
+
 /// An opened archive: the list of its members.
 pub struct Archive {
     source: Arc<dyn Source>,
@@ -203,15 +218,20 @@ impl Archive {
         EntryReader::open(&self.source, entry, &self.limits)
     }
 
+    /// Replaces `bytes` by the member's inflated ones, checked, and says where it lies. For members that are fit to be
+    /// held: ask the size first.
+    pub fn read_whole(
+        &self,
+        entry: &Entry,
+        inflater: &mut Inflater,
+        bytes: &mut Vec<u8>,
+    ) -> Result<StoredRange, ArchiveError> {
+        inflater.inflate(&self.source, entry, &self.limits, bytes)
+    }
+
     /// Where the member's data lies, as its local header says: one small read.
     pub fn stored_range(&self, entry: &Entry) -> Result<StoredRange, ArchiveError> {
-        Ok(StoredRange {
-            method: entry.method,
-            start: entry::data_start(&*self.source, entry)?,
-            compressed_size: entry.compressed_size,
-            uncompressed_size: entry.uncompressed_size,
-            crc32: entry.crc32,
-        })
+        Ok(entry.range_from(entry::data_start(&*self.source, entry)?))
     }
 
     /// The member's bytes as they lie in the file, to be copied into another archive unread.

@@ -20,7 +20,7 @@ pub use summaries::SummaryRow;
 use crate::archive::{Archive, ArchiveError, EntryReader, StoredRange};
 use crate::json::{self, JsonError};
 use crate::source::{FileSource, Source};
-use crate::{Defect, Limits};
+use crate::{Defect, Inflater, Limits};
 use archive_log::ArchiveLog;
 use document_log::{DocumentLog, DocumentSample};
 
@@ -227,6 +227,31 @@ impl Log {
             _ => return Err(LogError::NoSample { id: sample.id.clone(), epoch: sample.epoch }),
         };
         Ok(SampleReader { inner })
+    }
+
+    /// Reads a sample that is to be held: replaces `json` by all of it, checked, and says where it lies. `None` when it
+    /// has more than `bytes_max` bytes or is chunked; then nothing is read.
+    pub fn read_whole_sample(
+        &self,
+        sample: &SampleEntry,
+        bytes_max: u64,
+        inflater: &mut Inflater,
+        json: &mut Vec<u8>,
+    ) -> Result<Option<StoredRange>, LogError> {
+        if let (Form::Archive(log), Location::Member(index)) = (&self.form, &sample.location) {
+            let entry = &log.archive.entries()[*index];
+            if entry.uncompressed_size > bytes_max {
+                return Ok(None);
+            }
+            return Ok(Some(log.archive.read_whole(entry, inflater, json)?));
+        }
+        let mut reader = self.read_sample(sample)?;
+        if reader.stored_range().is_none_or(|range| range.uncompressed_size > bytes_max) {
+            return Ok(None);
+        }
+        json.clear();
+        reader.read_to_end(json).map_err(|e| LogError::json(sample.member_name(), e.into()))?;
+        Ok(reader.stored_range())
     }
 
     /// Scores reduced over epochs, as written; `None` when there are none.

@@ -9,7 +9,7 @@ use ct_log::json::{DEPTH_MAX, JsonError, KEY_BYTES_MAX, NUMBER_BYTES_MAX, Reader
 use ct_log::{Defect, Limits, Log, LogError};
 
 use crate::support::zip::{self, DEFLATE, Member, STORED, ZSTD, Zip, member, zip64_extra};
-use crate::support::{chain, open_bytes, sample_bytes};
+use crate::support::{chain, open_bytes, sample_bytes, sample_bytes_both_ways};
 
 fn small() -> Limits {
     Limits {
@@ -42,7 +42,7 @@ fn ids(log: &Log) -> Vec<&str> {
 }
 
 fn read(log: &Log, id: &str) -> Result<Vec<u8>, String> {
-    sample_bytes(log, log.sample(id, 1).unwrap()).map_err(|e| chain(&e))
+    sample_bytes_both_ways(log, log.sample(id, 1).unwrap()).map_err(|e| chain(&e))
 }
 
 /// The plain text of a sample from [`zip::sample`].

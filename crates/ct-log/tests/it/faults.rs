@@ -7,7 +7,7 @@ use ct_log::archive::Archive;
 use ct_log::{DefectKind, Limits, Log};
 use proptest::prelude::*;
 
-use crate::support::{logs, open_bytes, sample_bytes};
+use crate::support::{logs, open_bytes, sample_bytes_both_ways};
 
 type Samples = BTreeMap<(String, u64), Vec<u8>>;
 
@@ -16,7 +16,7 @@ fn read(log: &Log) -> (Samples, usize) {
     let mut lost = 0;
     let mut samples = Samples::new();
     for sample in log.samples().map(<[_]>::to_vec).unwrap_or_default() {
-        match sample_bytes(log, &sample) {
+        match sample_bytes_both_ways(log, &sample) {
             Ok(bytes) => {
                 samples.insert((sample.id.clone(), sample.epoch), bytes);
             }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use ct_log::{Log, LogError};
 use serde_json::{Value, json};
 
-use crate::support::{self, exact, facts, generated, sample_bytes};
+use crate::support::{self, exact, facts, generated, sample_bytes_both_ways};
 
 fn recorded(path: &Path) -> Value {
     let text = std::fs::read(format!("{}.expected.json", path.display())).unwrap();
@@ -34,7 +34,7 @@ fn read(path: &Path) -> Found {
         .unwrap()
         .iter()
         .map(|entry| {
-            let found = match sample_bytes(&log, entry) {
+            let found = match sample_bytes_both_ways(&log, entry) {
                 Ok(raw) => {
                     let value = exact(&raw);
                     let id = value["id"].as_str().map_or_else(|| value["id"].to_string(), str::to_owned);

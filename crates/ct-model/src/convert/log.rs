@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use ct_log::json::Reader;
-use ct_log::{Log, LogError, SampleEntry, SampleReader};
+use ct_log::{Log, LogError, SampleEntry, StoredRange};
 
 use super::{HeaderFacts, SampleFacts, trajectory_document};
 use crate::{PriceTable, SampleRange, TrajectoryDocument};
@@ -33,7 +33,8 @@ pub fn convert_sample(
 ) -> Result<Converted, LogError> {
     let mut reader = Reader::new(log.read_sample(sample)?);
     let mut converted = convert_json(&mut reader, &sample.member_name(), header, prices)?;
-    converted.document.eval_sample_range = sample_range(sample, &reader.into_source());
+    let range = reader.into_source().stored_range();
+    converted.document.eval_sample_range = range.map(|range| sample_range(sample, range));
     Ok(converted)
 }
 
@@ -51,9 +52,9 @@ pub fn convert_json<R: Read>(
     Ok(Converted { facts, document })
 }
 
-/// Where a sample lies in its log, asked after it was read; `None` for a chunked one.
-pub fn sample_range(sample: &SampleEntry, reader: &SampleReader) -> Option<SampleRange> {
-    reader.stored_range().map(|range| SampleRange {
+/// Where a sample lies in its log, as its document says it.
+pub fn sample_range(sample: &SampleEntry, range: StoredRange) -> SampleRange {
+    SampleRange {
         key: None,
         sample_path: sample.member_name(),
         e_tag: None,
@@ -64,31 +65,31 @@ pub fn sample_range(sample: &SampleEntry, reader: &SampleReader) -> Option<Sampl
         uncompressed_size: range.uncompressed_size,
         crc32: range.crc32,
         extra: serde_json::Map::new(),
-    })
+    }
 }
 
-/// Runs `work` on the numbers below `count` with several threads and hands the results to `f` in order. When `f` fails,
-/// the threads stop and its error is returned.
-pub fn in_order<T: Send, E>(
+/// Runs `work` on the numbers below `count` with several threads and hands the results to `f` in order, on one thread at
+/// a time. When `f` fails, the threads stop and its error is returned.
+pub fn in_order<T: Send, E: Send>(
     count: usize,
     threads: usize,
     work: impl Fn(usize) -> T + Sync,
-    mut f: impl FnMut(usize, T) -> Result<(), E>,
+    mut f: impl FnMut(usize, T) -> Result<(), E> + Send,
 ) -> Result<(), E> {
     if threads < 2 || count < 2 {
         return (0..count).try_for_each(|index| f(index, work(index)));
     }
-    let state = Mutex::new(State { next: 0, wanted: 0, done: BTreeMap::new(), stopped: false });
-    let changed = Condvar::new();
+    let state = State { next: 0, wanted: 0, done: BTreeMap::new(), f: Some(f), failed: None, stopped: false };
+    let (state, room) = (Mutex::new(state), Condvar::new());
     std::thread::scope(|scope| {
         for _ in 0..threads.min(count) {
             scope.spawn(|| {
-                let _leaving = Leaving { state: &state, changed: &changed };
+                let _leaving = Leaving { state: &state, room: &room };
                 loop {
                     let index = {
                         let mut state = lock(&state);
                         while !state.stopped && state.next < count && state.next >= state.wanted + AHEAD_MAX {
-                            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                            state = room.wait(state).unwrap_or_else(PoisonError::into_inner);
                         }
                         if state.stopped || state.next >= count {
                             return;
@@ -97,43 +98,41 @@ pub fn in_order<T: Send, E>(
                         state.next - 1
                     };
                     let result = work(index);
-                    lock(&state).done.insert(index, result);
-                    changed.notify_all();
+                    let mut now = lock(&state);
+                    now.done.insert(index, result);
+                    // Whoever finds `f` hands out what is next, so that nobody has to be woken for it.
+                    let Some(mut f) = now.f.take() else { continue };
+                    while !now.stopped
+                        && let wanted = now.wanted
+                        && let Some(result) = now.done.remove(&wanted)
+                    {
+                        drop(now);
+                        let handed = f(wanted, result);
+                        now = lock(&state);
+                        now.wanted += 1;
+                        if let Err(e) = handed {
+                            now.failed = Some(e);
+                            now.stopped = true;
+                        }
+                        room.notify_all();
+                    }
+                    now.f = Some(f);
                 }
             });
         }
-        for index in 0..count {
-            let result = {
-                let mut state = lock(&state);
-                loop {
-                    if let Some(result) = state.done.remove(&index) {
-                        state.wanted = index + 1;
-                        changed.notify_all();
-                        break result;
-                    }
-                    // A worker panicked: the scope passes it on.
-                    if state.stopped {
-                        return Ok(());
-                    }
-                    state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
-            };
-            if let Err(e) = f(index, result) {
-                lock(&state).stopped = true;
-                changed.notify_all();
-                return Err(e);
-            }
-        }
-        Ok(())
-    })
+    });
+    state.into_inner().unwrap_or_else(PoisonError::into_inner).failed.map_or(Ok(()), Err)
 }
 
-struct State<T> {
+struct State<T, E, F> {
     /// The first number nobody works on.
     next: usize,
     /// The number that is handed out next.
     wanted: usize,
     done: BTreeMap<usize, T>,
+    /// What takes the results; gone while a thread hands some out.
+    f: Option<F>,
+    failed: Option<E>,
     stopped: bool,
 }
 
@@ -142,28 +141,28 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Stops everybody when a worker leaves by a panic.
-struct Leaving<'a, T> {
-    state: &'a Mutex<State<T>>,
-    changed: &'a Condvar,
+struct Leaving<'a, T, E, F> {
+    state: &'a Mutex<State<T, E, F>>,
+    room: &'a Condvar,
 }
 
-impl<T> Drop for Leaving<'_, T> {
+impl<T, E, F> Drop for Leaving<'_, T, E, F> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             lock(self.state).stopped = true;
+            self.room.notify_all();
         }
-        self.changed.notify_all();
     }
 }
 
 /// Makes the documents of some samples of a log and hands them out in order, those that cannot be read as errors.
-pub fn convert_log<E>(
+pub fn convert_log<E: Send>(
     log: &Log,
     samples: &[SampleEntry],
     header: &HeaderFacts,
     prices: Option<&PriceTable>,
     threads: usize,
-    mut f: impl FnMut(&SampleEntry, Result<Converted, LogError>) -> Result<(), E>,
+    mut f: impl FnMut(&SampleEntry, Result<Converted, LogError>) -> Result<(), E> + Send,
 ) -> Result<(), E> {
     in_order(
         samples.len(),

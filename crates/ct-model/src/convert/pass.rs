@@ -55,24 +55,24 @@ enum Head {
 
 impl Head {
     /// From the beginning of a content; long enough to hold a whole reference.
-    fn of(content: json::Text) -> Self {
+    fn of(content: &str) -> Self {
         let reference =
-            ["attachment://", "tc://"].into_iter().find_map(|scheme| content.text.strip_prefix(scheme));
+            ["attachment://", "tc://"].into_iter().find_map(|scheme| content.strip_prefix(scheme));
         match reference {
-            Some(key) if !content.cut && !key.is_empty() => Self::Attachment(key.to_owned()),
-            _ => Self::Here(first_chars(content.text)),
+            Some(key) if content.chars().count() < CONTENT_CHARS && !key.is_empty() => {
+                Self::Attachment(key.to_owned())
+            }
+            _ => Self::Here(first_chars(content)),
         }
     }
 }
 
 /// Characters of a content that are looked at: more than the longest reference.
-const CONTENT_CHARS: usize = 64;
+const CONTENT_CHARS: usize = 65;
 
-fn first_chars(mut text: String) -> String {
-    if let Some((at, _)) = text.char_indices().nth(OUTPUT_CHARS) {
-        text.truncate(at);
-    }
-    text
+fn first_chars(text: &str) -> String {
+    let end = text.char_indices().nth(OUTPUT_CHARS).map_or(text.len(), |(at, _)| at);
+    text[..end].to_owned()
 }
 
 /// A tool call whose output may still lie in an attachment.
@@ -411,7 +411,7 @@ impl Pass {
                 }
                 // An error without output has its message instead.
                 self.calls[at].output =
-                    head.or_else(|| error.map(|message| Head::Here(first_chars(message))));
+                    head.or_else(|| error.map(|message| Head::Here(first_chars(&message))));
             }
             Speaker::Asker => {}
             Speaker::Model if is_verdict => {}
@@ -636,7 +636,7 @@ impl Pass {
                     Some(Head::Here(text)) => text,
                     // A reference to nothing stays as it is, like Inspect leaves it.
                     Some(Head::Attachment(key)) => {
-                        let reference = || first_chars(format!("attachment://{key}"));
+                        let reference = || first_chars(&format!("attachment://{key}"));
                         heads.get(&key).cloned().unwrap_or_else(reference)
                     }
                     None => String::new(),
@@ -707,26 +707,26 @@ fn error_message<R: Read>(r: &mut Reader<R>) -> Result<Option<String>, JsonError
 /// The first characters of a message's content: a string, or the text parts of a list joined by newlines.
 fn content_head<R: Read>(r: &mut Reader<R>) -> Result<Option<Head>, JsonError> {
     if r.peek()? != Kind::Array {
-        return Ok(r.text(CONTENT_CHARS)?.map(Head::of));
+        return Ok(r.glance(CONTENT_CHARS)?.map(Head::of));
     }
     let mut head: Option<Head> = None;
     r.array(|_, r| {
         let mut part = None;
         match r.peek()? {
-            Kind::String => part = r.text(CONTENT_CHARS)?,
+            Kind::String => part = r.glance(CONTENT_CHARS)?.map(Head::of),
             _ => r.fields(&["text"], |_, r| {
-                part = r.text(CONTENT_CHARS)?;
+                part = r.glance(CONTENT_CHARS)?.map(Head::of);
                 Ok::<_, JsonError>(())
             })?,
         }
         let Some(part) = part else { return Ok(()) };
         match &mut head {
-            None => head = Some(Head::of(part)),
+            None => head = Some(part),
             Some(Head::Here(text)) => {
-                if let Head::Here(more) = Head::of(part) {
+                if let Head::Here(more) = part {
                     text.push('\n');
                     text.push_str(&more);
-                    *text = first_chars(std::mem::take(text));
+                    *text = first_chars(text);
                 }
             }
             Some(Head::Attachment(_)) => {}

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
 use ct_log::json::Reader;
-use ct_log::{Log, LogError, SampleEntry};
+use ct_log::{Inflater, Log, LogError, SampleEntry};
 use ct_model::convert::{
-    HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order, run_id_of,
-    sample_range,
+    Converted, HeaderFacts, Registration, SampleFacts, TrajectoryIds, convert_json, convert_sample, in_order,
+    run_id_of, sample_range,
 };
 use ct_model::{BundleFrame, LogHash, PriceTable, RunHeader, RunId, TrajectoryDocument, TrajectoryId};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(crate) fn save_dir(
     let samples = log.samples().map_err(|e| log_error(&e))?;
 
     let mut registration = Registration::default();
-    // Buffers go from sample to sample, at most one a thread.
+    // Memory goes from sample to sample, at most one's a thread.
     let spare = Mutex::new(Vec::new());
     // The log is hashed while the first samples are read; they wait for its hash before they are written.
     let target = OnceLock::new();
@@ -69,19 +69,21 @@ pub(crate) fn save_dir(
         let ids = Turns::new(TrajectoryIds::new(&facts, hash.as_str()));
         Ok::<_, CliError>(Target { hash, run_id, writer, ids })
     };
-    let worked = std::thread::scope(|scope| {
+    let (worked, missing) = std::thread::scope(|scope| {
         scope.spawn(|| {
             // Nobody waits for ever, whatever becomes of this thread.
             let _given = Given(&target);
             drop(target.set(begin()));
         });
-        in_order(
+        // There is time for it while the log is hashed.
+        let missing = super::make::missing(&log);
+        let worked = in_order(
             samples.len(),
             threads(),
             |index| {
                 let sample = &samples[index];
-                let buffer = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-                let read = ReadSample::new(&log, sample, &facts, prices.as_ref(), buffer);
+                let scratch = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+                let read = ReadSample::new(&log, sample, &facts, prices.as_ref(), scratch);
                 let Ok(target) = target.wait() else { return Ok(None) };
                 let turn = target.ids.turn(index);
                 let mut read = match read {
@@ -97,8 +99,8 @@ pub(crate) fn save_dir(
                 };
                 let id = turn.take(|ids| ids.assign(&read.facts));
                 finish_document(&mut read.document, &target.run_id, id);
-                target.writer.bring(&read.document, read.size_bytes, || read.open(&log, sample))?;
-                spare.lock().unwrap_or_else(PoisonError::into_inner).extend(read.held);
+                target.writer.bring(&read.document, || read.open(&log, sample))?;
+                spare.lock().unwrap_or_else(PoisonError::into_inner).push(read.scratch);
                 Ok(Some((read.document, read.facts.control_setting().map(str::to_owned))))
             },
             |_, result| {
@@ -110,7 +112,8 @@ pub(crate) fn save_dir(
                 }
                 Ok::<_, CliError>(())
             },
-        )
+        );
+        (worked, missing)
     });
     let target = target.into_inner().ok_or_else(|| CliError::internal("nobody hashed the log"))??;
     let Target { hash, run_id, writer, .. } = target;
@@ -127,7 +130,7 @@ pub(crate) fn save_dir(
     let mut report = writer.finish(&run, &log_part)?;
     let before = input.defects.into_iter().chain(log.defects().into_iter().map(|d| d.to_string()));
     report.defects.splice(0..0, before);
-    report.defects.extend(super::make::missing(&log));
+    report.defects.extend(missing);
     Ok(report)
 }
 
@@ -166,7 +169,7 @@ pub(crate) fn download(
     progress.items("writing", count);
     let sums = Mutex::new(Registration::default());
     let worked = each_document(home, run, selection, |document| {
-        let result = writer.bring(document, None, || sample_of(&logs, document));
+        let result = writer.bring(document, || sample_of(&logs, document));
         progress.advance(1);
         sums.lock().unwrap_or_else(PoisonError::into_inner).add(document, None);
         match result {
@@ -215,7 +218,7 @@ pub(crate) fn download_trajectories(
         threads(),
         |index| {
             let (document, log) = &work[index];
-            writer.bring(document, None, || sample_of(log, document))
+            writer.bring(document, || sample_of(log, document))
         },
         |_, result| {
             progress.advance(1);
@@ -313,44 +316,47 @@ impl Read for SampleJson<'_> {
 struct ReadSample {
     facts: SampleFacts,
     document: TrajectoryDocument,
-    /// The sample's JSON when it is small enough to be held.
-    held: Option<Vec<u8>>,
-    size_bytes: Option<u64>,
+    /// Whether the sample was small enough to be held; then its JSON is in `scratch`.
+    held: bool,
+    scratch: Scratch,
+}
+
+/// What reading samples that are held takes, used again.
+#[derive(Default)]
+struct Scratch {
+    inflater: Inflater,
+    json: Vec<u8>,
 }
 
 impl ReadSample {
-    /// Reads a sample; into `buffer` when it is small enough to be held.
+    /// Reads a sample; into `scratch` when it is small enough to be held.
     fn new(
         log: &Log,
         sample: &SampleEntry,
         header: &HeaderFacts,
         prices: Option<&PriceTable>,
-        mut buffer: Vec<u8>,
+        mut scratch: Scratch,
     ) -> Result<Self, LogError> {
-        let reader = log.read_sample(sample)?;
-        let size_bytes = reader.stored_range().map(|range| range.uncompressed_size);
-        let Some(size) = size_bytes.filter(|size| *size <= HELD_BYTES_MAX) else {
-            let converted = convert_sample(log, sample, header, prices)?;
-            return Ok(Self { facts: converted.facts, document: converted.document, held: None, size_bytes });
+        let Scratch { inflater, json } = &mut scratch;
+        let range = log.read_whole_sample(sample, HELD_BYTES_MAX, inflater, json)?;
+        let held = range.is_some();
+        let Converted { facts, document } = match range {
+            Some(range) => {
+                let mut reader = Reader::of_bytes(std::mem::take(json));
+                let mut converted = convert_json(&mut reader, &sample.member_name(), header, prices)?;
+                *json = reader.into_bytes();
+                converted.document.eval_sample_range = Some(sample_range(sample, range));
+                converted
+            }
+            None => convert_sample(log, sample, header, prices)?,
         };
-        let mut reader = reader;
-        buffer.resize(size as usize, 0);
-        // Beyond the declared size there is the end, where the CRC is checked, or an error.
-        reader
-            .read_exact(&mut buffer)
-            .and_then(|()| reader.read(&mut [0]))
-            .map_err(|e| LogError::json(sample.member_name(), e.into()))?;
-        let mut json = Reader::of_bytes(buffer);
-        let converted = convert_json(&mut json, &sample.member_name(), header, prices)?;
-        let mut document = converted.document;
-        document.eval_sample_range = sample_range(sample, &reader);
-        Ok(Self { facts: converted.facts, document, held: Some(json.into_bytes()), size_bytes })
+        Ok(Self { facts, document, held, scratch })
     }
 
     fn open(&self, log: &Log, sample: &SampleEntry) -> io::Result<SampleJson<'_>> {
-        Ok(match &self.held {
-            Some(bytes) => SampleJson::Held(bytes),
-            None => SampleJson::Stream(Box::new(log.read_sample(sample).map_err(io::Error::other)?)),
+        Ok(match self.held {
+            true => SampleJson::Held(&self.scratch.json),
+            false => SampleJson::Stream(Box::new(log.read_sample(sample).map_err(io::Error::other)?)),
         })
     }
 }
@@ -489,12 +495,10 @@ impl FolderWriter {
         Ok(())
     }
 
-    /// Makes the document's file right. `open` gives the sample's JSON; it may be asked twice. `size_bytes` is its length
-    /// when the document does not tell.
+    /// Makes the document's file right. `open` gives the sample's JSON; it may be asked twice.
     fn bring<'a>(
         &self,
         document: &TrajectoryDocument,
-        size_bytes: Option<u64>,
         open: impl Fn() -> io::Result<SampleJson<'a>>,
     ) -> Result<(), Trouble> {
         let Some(id) = &document.trajectory_id else {
@@ -509,7 +513,7 @@ impl FolderWriter {
         let frame = BundleFrame::new(document);
         let result = (|| {
             let there = path.symlink_metadata().is_ok();
-            if there && is_right(&path, document, &frame, size_bytes, &open)? {
+            if there && is_right(&path, document, &frame, &open)? {
                 self.count(|report| report.right += 1);
                 return Ok(());
             }
@@ -580,7 +584,6 @@ fn is_right<'a>(
     path: &Path,
     document: &TrajectoryDocument,
     frame: &BundleFrame,
-    size_bytes: Option<u64>,
     open: &impl Fn() -> io::Result<SampleJson<'a>>,
 ) -> io::Result<bool> {
     // Looked at first: opening a pipe would wait for whoever writes into it.
@@ -593,8 +596,8 @@ fn is_right<'a>(
         Err(e) => return Err(e),
     };
     let range = document.eval_sample_range.as_ref();
-    let size = range.map(|range| range.uncompressed_size).or(size_bytes);
-    if size.is_some_and(|size| file.metadata().is_ok_and(|m| m.len() != frame.file_bytes(size))) {
+    let differs = |size| file.metadata().is_ok_and(|m| m.len() != frame.file_bytes(size));
+    if range.is_some_and(|range| differs(range.uncompressed_size)) {
         return Ok(false);
     }
     let mut head = vec![0; frame.head().len()];
@@ -606,10 +609,10 @@ fn is_right<'a>(
     if head != frame.head() {
         return Ok(false);
     }
-    let same = match (range, size) {
-        (Some(range), Some(size)) => crc32((&mut file).take(size))? == range.crc32,
+    let same = match range {
+        Some(range) => crc32((&mut file).take(range.uncompressed_size))? == range.crc32,
         // A chunked sample has no CRC of its own: compare with the sample itself.
-        _ => same_bytes(&mut file, &mut open()?)?,
+        None => same_bytes(&mut file, &mut open()?)?,
     };
     if !same {
         return Ok(false);

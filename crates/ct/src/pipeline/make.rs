@@ -168,7 +168,7 @@ impl Conversion<'_> {
         ids: &mut TrajectoryIds,
         before: &[String],
         progress: &Progress,
-        push: &mut dyn FnMut(&TrajectoryDocument) -> Result<(), CliError>,
+        push: &mut (dyn FnMut(&TrajectoryDocument) -> Result<(), CliError> + Send),
     ) -> Result<(Registration, Vec<String>), CliError> {
         let mut registration = Registration::default();
         let mut defects = before.to_vec();

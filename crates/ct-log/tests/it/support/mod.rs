@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ct_log::json::{JsonError, Kind, Reader, parse};
-use ct_log::{Limits, Log, LogError, SampleEntry};
+use ct_log::{Inflater, Limits, Log, LogError, SampleEntry};
 use serde_json::{Number, Value, json};
 
 /// The logs made for the tests, and what Inspect's own reader says of them.
@@ -45,6 +45,27 @@ pub(crate) fn open_bytes(bytes: Vec<u8>) -> Result<Log, LogError> {
 pub(crate) fn sample_bytes(log: &Log, sample: &SampleEntry) -> Result<Vec<u8>, LogError> {
     let mut bytes = Vec::new();
     log.read_sample(sample)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// As [`sample_bytes`], and checks that the sample read whole is the same, or fails as well.
+pub(crate) fn sample_bytes_both_ways(log: &Log, sample: &SampleEntry) -> Result<Vec<u8>, LogError> {
+    let mut bytes = Vec::new();
+    let mut reader = log.read_sample(sample)?;
+    let streamed = reader.read_to_end(&mut bytes);
+    // What the memory held before makes no difference.
+    let (mut whole, mut inflater) = (b"before".to_vec(), Inflater::default());
+    match (&streamed, log.read_whole_sample(sample, u64::MAX, &mut inflater, &mut whole)) {
+        (Ok(_), Ok(Some(range))) => {
+            assert_eq!(Some(range), reader.stored_range());
+            assert!(whole == bytes, "{sample:?}");
+        }
+        (_, Ok(None)) => assert!(sample.is_chunked(), "{sample:?}"),
+        (streamed, whole) => {
+            assert!(streamed.is_err() && whole.is_err(), "{sample:?}: {streamed:?}, {whole:?}")
+        }
+    }
+    streamed?;
     Ok(bytes)
 }
 
