@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 
 use ct_client::ClientError;
+use ct_environment::{EnvironmentError, SandboxError};
 use ct_log::LogError;
 use ct_model::RunEditError;
 use ct_s3::S3Error;
@@ -319,6 +320,38 @@ impl From<StoreError> for CliError {
 impl From<RunEditError> for CliError {
     fn from(error: RunEditError) -> Self {
         Self::usage(error.to_string())
+    }
+}
+
+impl From<EnvironmentError> for CliError {
+    fn from(error: EnvironmentError) -> Self {
+        let list = |names: &[String]| names.join(", ");
+        let (kind, hints) = match &error {
+            EnvironmentError::Unknown { known, searched, .. } => {
+                let folders: Vec<String> =
+                    searched.iter().map(|folder| folder.display().to_string()).collect();
+                let known = (!known.is_empty()).then(|| format!("there are {}", list(known)));
+                let searched = format!("looked for in {} and in the program", folders.join(", "));
+                (Kind::NotFound, known.into_iter().chain([searched]).collect())
+            }
+            EnvironmentError::NoTask { known, .. } if known.is_empty() => (Kind::NotFound, Vec::new()),
+            EnvironmentError::NoTask { known, .. } => {
+                (Kind::NotFound, vec![format!("there are {}", list(known))])
+            }
+            EnvironmentError::Invalid { .. } => (Kind::Data, Vec::new()),
+            EnvironmentError::Io { .. } => (Kind::Io, Vec::new()),
+        };
+        hints.into_iter().fold(Self::new(kind, error.to_string()), Self::hint)
+    }
+}
+
+impl From<SandboxError> for CliError {
+    fn from(error: SandboxError) -> Self {
+        let kind = match &error {
+            SandboxError::Io { .. } | SandboxError::Program { .. } => Kind::Io,
+            _ => Kind::Data,
+        };
+        Self::new(kind, error.to_string())
     }
 }
 

@@ -4,6 +4,8 @@ pub(crate) mod completions;
 pub(crate) mod dataset;
 pub(crate) mod login;
 pub(crate) mod logout;
+pub(crate) mod policies;
+pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod status;
@@ -16,12 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ct_client::{BaseUrl, Client};
+use ct_environment::Catalog;
 use ct_s3::S3Address;
 use ct_store::{LogPlace, Store, StoreError};
 use jiff::Timestamp;
 use target::Target;
 
 use crate::config::{Config, Origin, Place};
+use crate::env;
 use crate::error::CliError;
 use crate::home::Home;
 use crate::output::Printer;
@@ -71,6 +75,17 @@ impl Context {
             }
             _ => self.home(),
         }
+    }
+
+    /// The environments that can be run, nearest first: `./environments`, the folder of the settings, the data folder's,
+    /// those that come with the program.
+    pub(crate) fn catalog(&self) -> Result<Catalog, CliError> {
+        let folders = [
+            Some(PathBuf::from("environments")),
+            self.config.setting_path(env::SETTINGS_DIR),
+            Some(self.config.data_dir.join("environments")),
+        ];
+        Ok(Catalog::new(folders.into_iter().flatten())?)
     }
 
     /// A client of a server, with the token for it, if there is any.

@@ -24,7 +24,7 @@ pub(crate) use input::prices;
 pub(crate) use make::make_run;
 pub(crate) use save::save_log;
 pub(crate) use transfer::{pull, push};
-pub(crate) use upload::upload_run;
+pub(crate) use upload::{upload_over, upload_run};
 
 /// What to do with a log whose eval is in the store with other bytes (scores added later, a resumed run).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,6 +27,17 @@ pub(crate) fn upload_run(
     options: &MakeOptions,
     progress: &Progress,
 ) -> Result<Made, CliError> {
+    upload_over(client, source, options, None, progress)
+}
+
+/// As [`upload_run`]; a log that replaces another takes the place of this run's.
+pub(crate) fn upload_over(
+    client: &Client,
+    source: &Path,
+    options: &MakeOptions,
+    over: Option<&RunId>,
+    progress: &Progress,
+) -> Result<Made, CliError> {
     let input = Input::open(source, options, progress)?;
     let prices = input::prices(options.prices.as_deref())?;
     let hash = folder::hash_file(&input.path, progress)?;
@@ -42,7 +53,8 @@ pub(crate) fn upload_run(
     // On its way to another run the log goes by its whole hash, which is the id of no run.
     let on_its_way = RunId::new(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
     let replacing = (options.other_bytes == OtherBytes::Replace).then_some((&on_its_way, false));
-    let work = Work { client, source, input: &input, hash: &hash, on_its_way: &on_its_way, facts: &facts };
+    let work =
+        Work { client, source, input: &input, hash: &hash, on_its_way: &on_its_way, over, facts: &facts };
     for (run_id, own_ids) in replacing.into_iter().chain([(&run_id, false), (&run_id, true)]) {
         if let Some(made) = work.attempt(&log, prices.as_ref(), run_id, own_ids, progress)? {
             return Ok(made);
@@ -57,6 +69,8 @@ struct Work<'a> {
     input: &'a Input,
     hash: &'a LogHash,
     on_its_way: &'a RunId,
+    /// The run whose log is known to be replaced.
+    over: Option<&'a RunId>,
     facts: &'a HeaderFacts,
 }
 
@@ -157,6 +171,9 @@ impl Work<'_> {
     /// The run that holds the first or the last of the trajectories. Of a `ct` it may be the one of this id, with another
     /// log.
     fn taken(&self, spool: &Spool, run_id: &RunId) -> Result<Option<RunId>, CliError> {
+        if let Some(over) = self.over.filter(|_| run_id == self.on_its_way) {
+            return Ok(Some(over.clone()));
+        }
         for id in spool.first.iter().chain(&spool.last) {
             match self.client.document(id) {
                 Ok(document) if document.run_id.as_ref() == Some(run_id) && !self.client.is_ct()? => {}
