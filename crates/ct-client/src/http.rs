@@ -248,6 +248,8 @@ impl Http {
             Inner::builder()
                 .user_agent(user_agent)
                 .redirect(reqwest::redirect::Policy::none())
+                // Lengths and hashes are of the bytes as they come.
+                .no_gzip()
                 .connect_timeout(CONNECT_TIMEOUT)
                 .timeout(None)
                 .tcp_nodelay(true)

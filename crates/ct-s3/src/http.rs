@@ -146,6 +146,8 @@ impl Http {
                 .tcp_nodelay(true)
                 .tcp_keepalive(Duration::from_secs(30))
                 .referer(false)
+                // Lengths and hashes are of the bytes as they come.
+                .no_gzip()
         };
         let url = config.bucket_url(bucket, false)?;
         let public_url = config.bucket_url(bucket, true)?;

@@ -7,7 +7,8 @@ use clap::error::ErrorKind;
 use clap::{Args, ColorChoice as ClapColor, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    self, Context, completions, dataset, envs, login, logout, runs, serve, status, store, tokens, users,
+    self, Context, completions, dataset, envs, login, logout, policies, run, runs, serve, status, store,
+    tokens, users,
 };
 use crate::config::{Config, Origin, Place, PlaceFlags};
 use crate::env;
@@ -61,6 +62,12 @@ enum Command {
     /// Make, list, inspect, sample, download and edit runs
     #[command(subcommand, after_help = runs::EXAMPLES)]
     Runs(Box<runs::RunsCommand>),
+    /// Run agents in sandboxed environments
+    #[command(subcommand, after_help = run::EXAMPLES)]
+    Run(run::RunCommand),
+    /// What decides what an agent does
+    #[command(subcommand, after_help = policies::EXAMPLES)]
+    Policies(policies::PoliciesCommand),
     /// Name lists of trajectories or runs, in versions that never change
     #[command(subcommand, after_help = dataset::EXAMPLES)]
     Dataset(dataset::DatasetCommand),
@@ -127,7 +134,7 @@ fn execute(cli: Cli, printer: &Printer) -> Result<(), CliError> {
     let flags = PlaceFlags { local: cli.global.local, server: cli.global.server.as_deref() };
     let config = Config::resolve(cli.global.data_dir.as_deref(), flags)?;
     printer.detail(&format!("data folder: {} ({})", config.data_dir.display(), config.data_dir_origin));
-    if let (Some(origin), Command::Runs(_) | Command::Dataset(_)) =
+    if let (Some(origin), Command::Run(_) | Command::Runs(_) | Command::Dataset(_)) =
         (&config.token_without_server, &cli.command)
         && config.place == Place::Local
         && config.place_origin == Origin::Default
@@ -140,6 +147,8 @@ fn execute(cli: Cli, printer: &Printer) -> Result<(), CliError> {
     let context = Context { printer: printer.clone(), config };
     match cli.command {
         Command::Runs(command) => commands::runs::run(*command, &context),
+        Command::Run(command) => run::run(command, &context),
+        Command::Policies(command) => policies::run(command, &context),
         Command::Dataset(command) => commands::dataset::run(command, &context),
         Command::Envs(command) => envs::run(command, &context),
         Command::Store(command) => commands::store::run(command, &context),

@@ -131,6 +131,11 @@ impl Config {
         })
     }
 
+    /// A variable of the environment, else of the `.env` file.
+    pub(crate) fn setting(&self, variable: Variable) -> Option<String> {
+        setting(variable, self.dotenv.as_ref()).map(|(value, _)| value)
+    }
+
     /// The folder that a path in a variable is relative to: that of the `.env` file, when it comes from there.
     pub(crate) fn setting_path(&self, variable: Variable) -> Option<PathBuf> {
         let (value, origin) = setting(variable, self.dotenv.as_ref())?;
@@ -138,6 +143,39 @@ impl Config {
             Origin::Dotenv(file) => file.parent().unwrap_or(Path::new(".")).join(value),
             _ => PathBuf::from(value),
         })
+    }
+
+    /// A variable of a provider of models ([`env::MODEL_KEYS`], [`env::MODEL_ADDRESSES`]): its name is not known before.
+    pub(crate) fn model_variable(&self, name: &str) -> Option<String> {
+        self.model_setting(name).map(|(value, _)| value)
+    }
+
+    fn model_setting(&self, name: &str) -> Option<(String, Origin)> {
+        let of_environment = || {
+            let value = env::of_name(name)?.to_string_lossy().into_owned();
+            Some((value, Origin::Environment(env::MODEL_KEYS)))
+        };
+        let of_file = || {
+            let file = self.dotenv.as_ref()?;
+            Some((file.value(name)?.to_owned(), Origin::Dotenv(file.path.clone())))
+        };
+        of_environment().or_else(of_file)
+    }
+
+    /// A `.env` file may come from anybody: an address that it names gets no key from elsewhere.
+    pub(crate) fn foreign_model_address(&self, provider: &str) -> Option<CliError> {
+        let service = provider.rsplit('/').next().unwrap_or(provider);
+        let prefix = service.to_ascii_uppercase().replace(['-', '.'], "_");
+        let (key, address) = (format!("{prefix}_API_KEY"), format!("{prefix}_BASE_URL"));
+        let (_, Origin::Dotenv(file)) = self.model_setting(&address)? else { return None };
+        let (_, Origin::Environment(_)) = self.model_setting(&key)? else { return None };
+        let file = file.display();
+        Some(
+            CliError::usage(format!(
+                "{address} is named by {file}, and {key} by the environment: the key is not sent there"
+            ))
+            .hint(format!("set {address} in the environment too, or put both into the .env file")),
+        )
     }
 
     /// How buckets are reached, and by whom.
@@ -272,8 +310,12 @@ impl Dotenv {
 
     /// The last non-empty value of a variable that may come from here.
     fn get(&self, variable: Variable) -> Option<&str> {
-        let found = self.values.iter().rev().find(|(name, _)| name == variable.name)?;
-        Some(found.1.as_str()).filter(|value| variable.dotenv && !value.is_empty())
+        self.value(variable.name).filter(|_| variable.dotenv)
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        let found = self.values.iter().rev().find(|(found, _)| found == name)?;
+        Some(found.1.as_str()).filter(|value| !value.is_empty())
     }
 }
 

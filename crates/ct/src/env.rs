@@ -21,6 +21,11 @@ impl Variable {
     }
 }
 
+/// A variable whose name depends on what it is for: see [`MODEL_KEYS`].
+pub(crate) fn of_name(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
 /// The data folder.
 pub(crate) const DATA_DIR: Variable = Variable {
     name: "CONTROL_TOWER_DATA_DIR",
@@ -100,6 +105,39 @@ pub(crate) const SETTINGS_DIR: Variable = Variable {
     about: "A folder of environments for `ct run eval`, looked through after `./environments` and before `environments` in \
             the data folder.",
 };
+/// The model.
+pub(crate) const MODEL: Variable = Variable {
+    name: "CONTROL_TOWER_MODEL",
+    dotenv: true,
+    about: "The model of `ct run eval`, as `provider/name`. `--model` comes before it.",
+};
+/// The model, as other runners of evaluations name it.
+pub(crate) const INSPECT_MODEL: Variable = Variable {
+    name: "INSPECT_EVAL_MODEL",
+    dotenv: true,
+    about: "The model of `ct run eval` when `CONTROL_TOWER_MODEL` is not set.",
+};
+/// Where logs are written.
+pub(crate) const LOG_DIR: Variable = Variable {
+    name: "INSPECT_LOG_DIR",
+    dotenv: true,
+    about: "Where `ct run eval` writes its logs; `./logs` without it. `--log-dir` comes before it.",
+};
+/// Keys of providers: a family of variables, see [`crate::config::Config::model_variable`].
+pub(crate) const MODEL_KEYS: Variable = Variable {
+    name: "<PROVIDER>_API_KEY",
+    dotenv: true,
+    about: "The key of a provider of models: `ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, \
+            `GOOGLE_API_KEY`, and of `openai-api/my-lab/…` `MY_LAB_API_KEY`.",
+};
+/// Addresses of providers.
+#[cfg(test)]
+pub(crate) const MODEL_ADDRESSES: Variable = Variable {
+    name: "<PROVIDER>_BASE_URL",
+    dotenv: true,
+    about: "The address of a provider of models, in place of its own: `ANTHROPIC_BASE_URL`, `OLLAMA_BASE_URL` and so on. A \
+            key of the environment is not sent to an address that a `.env` file names.",
+};
 /// The user's cache folder.
 pub(crate) const XDG_CACHE_HOME: Variable = Variable {
     name: "XDG_CACHE_HOME",
@@ -132,8 +170,20 @@ pub(crate) const APPDATA: Variable =
 /// All of them, in the order of the reference.
 #[cfg(test)]
 fn all() -> Vec<Variable> {
-    let first = [DATA_DIR, BASE_URL, TOKEN, LOGS, LOGS_PUBLIC_URL];
-    let last = [SETTINGS_DIR, XDG_CACHE_HOME, NO_COLOR, TERM, XDG_DATA_HOME, HOME, APPDATA];
+    let first = [
+        DATA_DIR,
+        BASE_URL,
+        TOKEN,
+        SETTINGS_DIR,
+        MODEL,
+        INSPECT_MODEL,
+        LOG_DIR,
+        MODEL_KEYS,
+        MODEL_ADDRESSES,
+        LOGS,
+        LOGS_PUBLIC_URL,
+    ];
+    let last = [XDG_CACHE_HOME, NO_COLOR, TERM, XDG_DATA_HOME, HOME, APPDATA];
     [&first[..], AWS, &last].concat()
 }
 

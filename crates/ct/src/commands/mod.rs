@@ -5,6 +5,8 @@ pub(crate) mod dataset;
 pub(crate) mod envs;
 pub(crate) mod login;
 pub(crate) mod logout;
+pub(crate) mod policies;
+pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod status;

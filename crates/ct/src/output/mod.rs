@@ -5,6 +5,7 @@
 
 mod human;
 mod json;
+mod live;
 mod neutral;
 mod printer;
 mod progress;
@@ -13,6 +14,7 @@ mod table;
 pub(crate) use ct_model::Csv;
 pub(crate) use human::{age, bytes, count, duration, plural, rate, tokens, usd};
 pub(crate) use json::{JsonTerminal, compact, pretty};
+pub(crate) use live::Live;
 pub(crate) use neutral::{neutral, neutral_block};
 pub(crate) use printer::{ColorChoice, Level, Printer};
 pub(crate) use progress::Progress;

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use serde_json::json;
 
-use super::{Progress, neutral};
+use super::{Live, Progress, neutral};
 use crate::env;
 use crate::error::{CliError, Kind};
 
@@ -149,6 +149,16 @@ impl Printer {
     /// A progress bar on standard error, hidden when nobody could see it.
     pub(crate) fn progress(&self) -> Progress {
         Progress::new(self.stderr_terminal && !self.quiet && !self.json && !self.dumb)
+    }
+
+    /// A progress bar that nobody sees.
+    pub(crate) fn silent_progress() -> Progress {
+        Progress::new(false)
+    }
+
+    /// Lines that are redrawn in place, hidden when nobody could see them.
+    pub(crate) fn live(&self) -> Live {
+        Live::new(self.stderr_terminal && !self.quiet && !self.json && !self.dumb)
     }
 
     /// Asks a question on the terminal and reads one line; none at the end of input.

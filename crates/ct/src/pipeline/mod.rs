@@ -50,6 +50,8 @@ pub(crate) struct MakeOptions {
     /// A rate file.
     pub(crate) prices: Option<PathBuf>,
     pub(crate) other_bytes: OtherBytes,
+    /// The run of a server whose log is known to be the one that is replaced.
+    pub(crate) over: Option<RunId>,
 }
 
 impl MakeOptions {

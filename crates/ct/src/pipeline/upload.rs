@@ -287,6 +287,9 @@ impl Work<'_> {
     /// The run that holds the first or the last of the trajectories. Of a `ct` it may be the one of this id, with another
     /// log.
     fn taken(&self, spool: &Spool, run_id: &RunId) -> Result<Option<RunId>, CliError> {
+        if let Some(over) = self.input.options.over.as_ref().filter(|_| run_id == self.on_its_way) {
+            return Ok(Some(over.clone()));
+        }
         for id in spool.first.iter().chain(&spool.last) {
             match self.client.document(id) {
                 Ok(document) if document.run_id.as_ref() == Some(run_id) && !self.client.is_ct()? => {}

@@ -17,6 +17,8 @@ mod edit;
 #[cfg(target_os = "linux")]
 mod envs;
 #[cfg(target_os = "linux")]
+mod eval;
+#[cfg(target_os = "linux")]
 mod folders;
 mod full_disk;
 mod help;
@@ -35,6 +37,10 @@ mod logs;
 mod make;
 #[cfg(unix)]
 mod odd_uploads;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "the tests of the models use the rest of it")]
+#[path = "../../../ct-eval/tests/it/provider.rs"]
+mod provider;
 mod roundtrip;
 #[cfg(unix)]
 mod s3;

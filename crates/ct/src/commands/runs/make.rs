@@ -164,6 +164,7 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
             (_, true) => OtherBytes::AsNew,
             _ => OtherBytes::Refuse,
         },
+        over: None,
     };
     if options.run_name.is_some() && sources.len() > 1 {
         printer.warning(&format!("all {} runs get the name given", sources.len()));

@@ -11,7 +11,7 @@ mod list;
 mod make;
 mod pull;
 mod push;
-mod remote_eval;
+pub(super) mod remote_eval;
 mod restore;
 mod sample;
 mod show;

@@ -74,13 +74,13 @@ pub(super) fn download(
 }
 
 /// A log that was fetched to be read here.
-pub(super) struct Fetched {
-    pub(super) path: PathBuf,
+pub(crate) struct Fetched {
+    pub(crate) path: PathBuf,
     _folder: partial::TemporaryFolder,
 }
 
 /// Fetches the log that an address names; none for a path.
-pub(super) fn fetched(
+pub(crate) fn fetched(
     source: &Path,
     context: &Context,
     progress: &Progress,
