@@ -120,7 +120,7 @@ def everything(reader: Reader) -> None:
     assert page.locator(".step.is-folded").count() == 1
     press(reader, "e")
     press(reader, "E")
-    assert page.locator(".chunks.is-folded").count() == 1
+    assert page.locator(".chunks.is-folded").count() == 1 and in_view(reader, "#action-5")
     press(reader, "E")
     # First and last.
     press(reader, "g", "step-0")
