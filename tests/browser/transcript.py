@@ -120,7 +120,7 @@ def everything(reader: Reader) -> None:
     assert page.locator(".step.is-folded").count() == 1
     press(reader, "e")
     press(reader, "E")
-    assert page.locator(".chunks.is-folded").count() == 1
+    assert page.locator(".chunks.is-folded").count() == 1 and in_view(reader, "#action-5")
     press(reader, "E")
     # First and last.
     press(reader, "g", "step-0")
@@ -204,7 +204,7 @@ def everything(reader: Reader) -> None:
 
 
 def without_script(server, running) -> None:
-    """Readable by links alone; a public server shows no control that writes."""
+    """Readable by links alone, commented on by a form."""
     reader = Reader(running, server.url, java_script_enabled=False)
     reader.go("/login")
     reader.sign_in("ana")
@@ -217,6 +217,23 @@ def without_script(server, running) -> None:
     reader.page.click("#comment-form button")
     assert reader.path().endswith("action=3#action-3"), reader.path()
     assert reader.page.inner_text("#action-3 .comment-text") == "without script"
+    reader.is_calm()
+    reader.close()
+
+
+def public(server, running) -> None:
+    """Whoever is not signed in reads everything and is shown no control that writes."""
+    server.stop()
+    server.start("public")
+    reader = Reader(running, server.url)
+    answer = reader.context.request.get(server.url + "/api/trajectories?ids_only=true")
+    open_(reader, answer.json()["items"][0])
+    assert reader.page.locator("#action-3").count() == 1 and "without script" in reader.page.inner_text("#action-3")
+    assert reader.page.locator("form[method=post], [data-comment]").count() == 0
+    press(reader, "n", "action-5")
+    press(reader, "c")
+    reader.page.wait_for_selector("#toast:not([hidden])")
+    assert reader.page.locator("#action-5 textarea").count() == 0
     reader.is_calm()
     reader.close()
 
@@ -371,7 +388,7 @@ def main() -> None:
     parser.add_argument("ct")
     parser.add_argument("--only")
     given = parser.parse_args()
-    cases = [("review", transcripts.full, [review, without_script]), ("hostile", transcripts.hostile, [hostile]), ("huge", transcripts.huge, [huge])]
+    cases = [("review", transcripts.full, [review, without_script, public]), ("hostile", transcripts.hostile, [hostile]), ("huge", transcripts.huge, [huge])]
     with browser() as running, tempfile.TemporaryDirectory(prefix="ct-logs-") as logs:
         for name, make, tests in cases:
             if given.only not in (None, name):

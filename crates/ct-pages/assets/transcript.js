@@ -466,7 +466,8 @@ key("f", "Find in the transcript", () => {
 // Fold.
 
 function foldAll() {
-  const anchor = held();
+  const stop = current();
+  const anchor = stop ? { element: stop, top: Math.max(stop.getBoundingClientRect().top, 170) } : held();
   const folded = chunks.classList.toggle("is-folded");
   for (const step of chunks.querySelectorAll(".step.is-folded")) step.classList.remove("is-folded");
   heights = new Map();
