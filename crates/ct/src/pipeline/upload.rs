@@ -51,7 +51,8 @@ pub(crate) fn upload_run(
         // However this ends, nobody waits for a name for ever.
         let _ends = Ends(&name);
         let sending = early.then(|| Sending::start(scope, client, file));
-        let failed = || sending.as_ref().is_some_and(|sending| sending.failed.load(Ordering::Relaxed));
+        let broken = sending.as_ref().map(|sending| Arc::clone(&sending.failed));
+        let failed = || broken.as_ref().is_some_and(|broken| broken.load(Ordering::Relaxed));
         let prepared = prepare(client, source, &input, &reader, prices.as_ref(), &failed, progress);
         let ready = match prepared {
             Ok(Prepared::Ready(ready)) => ready,
@@ -162,7 +163,7 @@ fn prepare(
     input: &Input,
     reader: &LogReader,
     prices: Option<&PriceTable>,
-    failed: &dyn Fn() -> bool,
+    failed: &(dyn Fn() -> bool + Sync),
     progress: &Progress,
 ) -> Result<Prepared, CliError> {
     progress.bytes("hashing", reader.size_bytes());
@@ -195,7 +196,7 @@ struct Work<'a> {
     hash: &'a LogHash,
     on_its_way: &'a RunId,
     facts: &'a HeaderFacts,
-    failed: &'a dyn Fn() -> bool,
+    failed: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Work<'_> {
