@@ -4,31 +4,19 @@ use ct_model::{DatasetPage, RunPage};
 use maud::html;
 
 use super::{datasets, runs};
-use crate::{Asset, Frame, Query, Section, Visit, bytes, count};
+use crate::{Asset, Frame, Query, Section, Visit, count};
 
-/// What there is, in numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Totals {
-    /// Runs that are not deleted.
-    pub runs: u64,
-    /// Their trajectories, and those of deleted runs.
-    pub trajectories: u64,
-    /// Bytes of logs.
-    pub logs_size_bytes: u64,
-}
-
-/// The page: the newest runs and datasets.
-pub fn page(visit: &Visit, totals: Totals, newest: &RunPage, sets: &DatasetPage) -> String {
+/// The page: the newest runs and datasets, and how much there is of each thing.
+pub fn page(visit: &Visit, trajectory_count: u64, newest: &RunPage, sets: &DatasetPage) -> String {
     let body = html! {
         h1.visually-hidden { "Runs of evaluations" }
         @if newest.items.is_empty() {
             div.panel { (runs::empty(false)) }
         } @else {
             ul.totals {
-                li { a href="/runs" { b { (count(totals.runs)) } span { "runs" } } }
-                li { a href="/trajectories" { b { (count(totals.trajectories)) } span { "trajectories" } } }
+                li { a href="/runs" { b { (count(newest.total_count)) } span { "runs" } } }
+                li { a href="/trajectories" { b { (count(trajectory_count)) } span { "trajectories" } } }
                 li { a href="/datasets" { b { (count(sets.total_count)) } span { "datasets" } } }
-                li { div { b { (bytes(totals.logs_size_bytes)) } span { "of logs" } } }
             }
             form.home-search method="get" action="/runs" role="search" data-filters {
                 input type="search" name="name" placeholder="Search runs by name" aria-label="Search runs by name"

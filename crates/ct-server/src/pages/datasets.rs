@@ -66,10 +66,15 @@ async fn dataset(
     };
     let version = listing.filters().value::<u64>("version")?;
     app.blocking(move |app| {
-        let set = app.store.dataset(&name, version)?;
         let query =
             DatasetVersionQuery { limit: Some(limits::VERSIONS_OF_A_PAGE), ..DatasetVersionQuery::default() };
         let versions = app.store.dataset_versions(&name, &query)?;
+        let set = match versions.items.iter().find(|set| version.is_none_or(|version| set.version == version))
+        {
+            // A list of trajectories is read through the index: its ids, which can be very many, are not needed.
+            Some(set) if set.kind == DatasetKind::Trajectory => set.clone(),
+            _ => app.store.dataset(&name, version)?,
+        };
         let visit = &visitor.visit;
         let text = match set.kind {
             DatasetKind::Trajectory => {
