@@ -97,7 +97,7 @@ struct Inner {
 }
 
 enum Backend {
-    Provider(Provider),
+    Provider(Box<Provider>),
     Mock(Mock),
 }
 
@@ -117,7 +117,7 @@ impl Model {
     ) -> Result<Self, ModelError> {
         let backend = match name.provider() {
             "mock" => Backend::Mock(Mock::load(name.model())?),
-            _ => Backend::Provider(Provider::open(name, variables, options)?),
+            _ => Backend::Provider(Box::new(Provider::open(name, variables, options)?)),
         };
         Ok(Self(Arc::new(Inner {
             name: name.clone(),
