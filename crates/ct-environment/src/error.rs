@@ -35,15 +35,15 @@ pub enum EnvironmentError {
     #[error("the environment {environment} has no {role} task {name:?}")]
     NoTask { environment: String, role: &'static str, name: String, known: Vec<String> },
     /// Its folder is not right.
-    #[error("the environment {name} is not right:\n{}", lines(problems))]
+    #[error("the environment {name} is not right: {}", sentences(problems))]
     Invalid { name: String, problems: Vec<Problem> },
     /// A file cannot be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
-fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(|problem| format!("  {problem}")).collect::<Vec<_>>().join("\n")
+fn sentences(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Why something in a sandbox did not happen. What a command inside does wrong is no error but its result.
@@ -51,7 +51,7 @@ fn lines(problems: &[Problem]) -> String {
 #[expect(missing_docs, reason = "the sentences tell the fields")]
 pub enum SandboxError {
     /// No sandbox can run here; commands of models never run without one.
-    #[error("no sandbox can run this environment here:\n{}", reasons.join("\n"))]
+    #[error("no sandbox can run this environment here: {}", reasons.join("; "))]
     Unavailable { reasons: Vec<String> },
     /// The image cannot be had or built.
     #[error("the image of {environment} cannot be made: {problem}")]

@@ -125,7 +125,7 @@ async fn choose(
     if wanted(SandboxKind::Local) {
         match local_backend(environment, stage).await {
             Ok(version) => return Ok(Backend::Local { version }),
-            Err(reason) => reasons.push(format!("  local: {reason}")),
+            Err(reason) => reasons.push(format!("local: {reason}")),
         }
     }
     if wanted(SandboxKind::Container) {
@@ -134,7 +134,7 @@ async fn choose(
                 engine.prepare(environment, options.image.as_deref(), stage).await?;
                 return Ok(Backend::Container(engine));
             }
-            Err(reason) => reasons.push(format!("  container: {reason}")),
+            Err(reason) => reasons.push(format!("container: {reason}")),
         }
     }
     Err(SandboxError::Unavailable { reasons })

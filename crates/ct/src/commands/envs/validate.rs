@@ -111,10 +111,8 @@ pub(super) fn validate(arguments: &ValidateArgs, context: &Context) -> Result<()
     if failed == 0 {
         return Ok(());
     }
-    let message = format!(
-        "{failed} of {} are not right",
-        output::plural(all.len() as u64, "environment", "environments")
-    );
+    let message =
+        format!("not right: {failed} of {}", output::plural(all.len() as u64, "environment", "environments"));
     Err(if failed == all.len() { CliError::data(message) } else { CliError::partial(message) })
 }
 
