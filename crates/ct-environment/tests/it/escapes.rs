@@ -203,7 +203,7 @@ async fn killing_everything(kind: SandboxKind) {
     shell(&sandbox, "kill -9 1; kill -TERM 1; kill -9 -1").await;
     still_works(&sandbox).await;
     // Orphans are cleared away: they do not fill the sandbox.
-    out(&sandbox, "for i in $(seq 30); do (sleep 0.01 &) ; done").await;
+    out(&sandbox, "for i in $(seq 15); do (sleep 0.01 &) ; done").await;
     let few =
         "for i in $(seq 100); do [ $(ls -d /proc/[0-9]* | wc -l) -lt 10 ] && exit; sleep 0.1; done; exit 1";
     out(&sandbox, few).await;
