@@ -6,8 +6,6 @@ use ct_environment::{Role, TaskScore};
 use ct_model::ModelUsage;
 use serde_json::{Map, Value, json};
 
-use crate::log::add_usage;
-
 /// What came of a sample. Scores are within 0 and 1.
 #[derive(Debug, Clone, Default)]
 pub struct SampleOutcome {
@@ -128,7 +126,7 @@ impl Totals {
         for (key, sums) in [("model_usage", &mut self.usage), ("role_usage", &mut self.role_usage)] {
             for (name, usage) in row.get(key).and_then(Value::as_object).into_iter().flatten() {
                 if let Ok(usage) = serde_json::from_value::<ModelUsage>(usage.clone()) {
-                    add_usage(sums.entry(name.clone()).or_default(), &usage);
+                    sums.entry(name.clone()).or_default().add(&usage);
                 }
             }
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::agent::{self, Agent, Work};
-use crate::log::{Ended, Recorder, SampleParts, add_usage, error_json, new_id};
+use crate::log::{Ended, Recorder, SampleParts, error_json, new_id};
 use crate::outcome::{SampleOutcome, score_json, together};
 use crate::policy::{self, Policy, sentence};
 use crate::run::sandbox_sentence;
@@ -244,7 +244,7 @@ fn outcome(
     let plain: Vec<TaskScore> = scores.iter().map(|(score, _)| score.clone()).collect();
     let mut sum = ct_model::ModelUsage::default();
     for usage in recorder.usage().values() {
-        add_usage(&mut sum, usage);
+        sum.add(usage);
     }
     SampleOutcome {
         main: together(&plain, Role::Main),

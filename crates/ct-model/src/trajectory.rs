@@ -171,6 +171,26 @@ pub struct ModelUsage {
     pub extra: Map<String, Value>,
 }
 
+impl ModelUsage {
+    /// Adds another usage. Unknown plus known is known; unknown plus unknown stays unknown.
+    pub fn add(&mut self, usage: &ModelUsage) {
+        let add = |sum: &mut Option<u64>, n: Option<u64>| {
+            if let Some(n) = n {
+                *sum = Some(sum.unwrap_or(0).saturating_add(n));
+            }
+        };
+        add(&mut self.input_tokens, usage.input_tokens);
+        add(&mut self.output_tokens, usage.output_tokens);
+        add(&mut self.total_tokens, usage.total_tokens);
+        add(&mut self.input_tokens_cache_write, usage.input_tokens_cache_write);
+        add(&mut self.input_tokens_cache_read, usage.input_tokens_cache_read);
+        add(&mut self.reasoning_tokens, usage.reasoning_tokens);
+        if let Some(cost) = usage.total_cost {
+            self.total_cost = Some(self.total_cost.unwrap_or(0.0) + cost);
+        }
+    }
+}
+
 /// Cost of one role's model calls in US dollars.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoleCost {

@@ -216,8 +216,8 @@ impl Recorder {
     }
 
     fn count(&mut self, call: &ModelCall<'_>, usage: &ModelUsage) {
-        add(self.usage.entry(call.model.to_owned()).or_default(), usage);
-        add(self.role_usage.entry(call.role.to_owned()).or_default(), usage);
+        self.usage.entry(call.model.to_owned()).or_default().add(usage);
+        self.role_usage.entry(call.role.to_owned()).or_default().add(usage);
     }
 
     /// Where messages are in the pool, as ranges; those that are not there yet are added.
@@ -291,24 +291,6 @@ impl Recorder {
 
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e6
-}
-
-/// Adds up tokens; a price that is unknown in part stays what is known.
-pub(crate) fn add(sum: &mut ModelUsage, usage: &ModelUsage) {
-    let add = |sum: &mut Option<u64>, n: Option<u64>| {
-        if let Some(n) = n {
-            *sum = Some(sum.unwrap_or(0).saturating_add(n));
-        }
-    };
-    add(&mut sum.input_tokens, usage.input_tokens);
-    add(&mut sum.output_tokens, usage.output_tokens);
-    add(&mut sum.total_tokens, usage.total_tokens);
-    add(&mut sum.input_tokens_cache_write, usage.input_tokens_cache_write);
-    add(&mut sum.input_tokens_cache_read, usage.input_tokens_cache_read);
-    add(&mut sum.reasoning_tokens, usage.reasoning_tokens);
-    if let Some(cost) = usage.total_cost {
-        sum.total_cost = Some(sum.total_cost.unwrap_or(0.0) + cost);
-    }
 }
 
 /// A usage as logs write it: token counts are always there, the rest where it is known.

@@ -11,24 +11,6 @@ use crate::{ModelUsage, PriceTable, RoleCost, round_usd};
 /// The role that calls without a role are counted under.
 const NO_ROLE: &str = "default";
 
-/// Adds up two usages. Unknown plus known is known; unknown plus unknown stays unknown.
-pub(super) fn add(sum: &mut ModelUsage, usage: &ModelUsage) {
-    let add = |sum: &mut Option<u64>, n: Option<u64>| {
-        if let Some(n) = n {
-            *sum = Some(sum.unwrap_or(0).saturating_add(n));
-        }
-    };
-    add(&mut sum.input_tokens, usage.input_tokens);
-    add(&mut sum.output_tokens, usage.output_tokens);
-    add(&mut sum.total_tokens, usage.total_tokens);
-    add(&mut sum.input_tokens_cache_write, usage.input_tokens_cache_write);
-    add(&mut sum.input_tokens_cache_read, usage.input_tokens_cache_read);
-    add(&mut sum.reasoning_tokens, usage.reasoning_tokens);
-    if let Some(cost) = usage.total_cost {
-        sum.total_cost = Some(sum.total_cost.unwrap_or(0.0) + cost);
-    }
-}
-
 /// A usage as a log records it.
 fn recorded_usage(usage: &Map<String, Value>) -> ModelUsage {
     let tokens = |key: &str| usage.get(key).and_then(number).filter(|n| *n >= 0.0).map(|n| n as u64);
@@ -100,7 +82,7 @@ pub(super) fn costs(sample: &SampleFacts, prices: Option<&PriceTable>) -> Costs 
     for (model, recorded) in &sample.model_usage {
         let Some(recorded) = object(recorded) else { continue };
         let usage = recorded_usage(recorded);
-        add(&mut total, &usage);
+        total.add(&usage);
         // The calls one by one before their sum: the price of a call may depend on its size.
         let known = usage
             .total_cost
@@ -114,7 +96,7 @@ pub(super) fn costs(sample: &SampleFacts, prices: Option<&PriceTable>) -> Costs 
     }
     if sample.model_usage.is_empty() {
         for calls in &sample.model_calls {
-            add(&mut total, &calls.usage);
+            total.add(&calls.usage);
         }
         for known in models.values() {
             usd.add(*known);

@@ -11,7 +11,6 @@ use std::io::Read;
 use ct_log::json::{self, JsonError, Kind, Reader};
 use serde_json::{Map, Value};
 
-use super::cost;
 use super::sample::limits::{
     ATTACHMENT_HEADS_MAX, ERROR_CHARS_MAX, EVENT_DEPTH_MAX, EXPLANATION_CHARS_MAX, FIELD_BYTES_MAX,
     METADATA_BYTES_MAX, MODEL_CALL_GROUPS_MAX, NAME_CHARS_MAX, NOTES_MAX, OPEN_SCORERS_MAX,
@@ -614,7 +613,7 @@ impl Pass {
         } else {
             group.unpriced_dropped += 1;
         }
-        cost::add(&mut group.usage, &usage);
+        group.usage.add(&usage);
         if group.unpriced_dropped > 0 && self.unpriced_calls == UNPRICED_CALLS_MAX {
             self.note(SampleNote::TooMany { what: "model calls without a price", kept: UNPRICED_CALLS_MAX });
         }
