@@ -131,13 +131,21 @@ fn a_signal_lets_transfers_end_and_a_second_one_does_not() {
     idle.signal("TERM");
     assert_eq!(idle.wait().code(), Some(0), "{}", idle.log());
 
+    // A request whose head is read and whose body is waited for: the server asks for it.
+    let begin = |served: &Served| {
+        let mut sending = served.connect();
+        let head = format!(
+            "POST /api/tokens HTTP/1.1\r\nHost: test\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+             Expect: 100-continue\r\nContent-Length: 21\r\n\r\n"
+        );
+        sending.write_all(head.as_bytes()).unwrap();
+        let mut asked = [0; 25];
+        sending.read_exact(&mut asked).unwrap();
+        assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+        sending
+    };
     let mut busy = Served::start(&home, &[]);
-    let mut sending = busy.connect();
-    let head = format!(
-        "POST /api/tokens HTTP/1.1\r\nHost: test\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
-         Content-Length: 21\r\n\r\n"
-    );
-    sending.write_all(head.as_bytes()).unwrap();
+    let mut sending = begin(&busy);
     sending.write_all(b"{\"label\":").unwrap();
     busy.signal("INT");
     while !busy.log().contains("stopping") {
@@ -150,8 +158,7 @@ fn a_signal_lets_transfers_end_and_a_second_one_does_not() {
     assert_eq!(busy.wait().code(), Some(0), "{}", busy.log());
 
     let mut held = Served::start(&home, &[]);
-    let mut sending = held.connect();
-    sending.write_all(head.as_bytes()).unwrap();
+    let _sending = begin(&held);
     held.signal("INT");
     while !held.log().contains("stopping") {
         std::thread::sleep(std::time::Duration::from_millis(10));
