@@ -119,6 +119,16 @@ impl Client {
         self.http().json(&accepts_json(Call::get(url))).map(Some)
     }
 
+    /// The runs of an eval, not deleted ones, oldest first. A `ct` alone answers it.
+    pub fn runs_of_eval(&self, eval_id: &str) -> Result<Vec<RunId>> {
+        #[derive(Deserialize)]
+        struct Found {
+            run_ids: Vec<RunId>,
+        }
+        let url = with_query(self.url(&["runs", "of-eval"]), &[("eval_id", eval_id.to_owned())]);
+        Ok(self.http().json::<Found>(&accepts_json(Call::get(url)))?.run_ids)
+    }
+
     /// The run whose id is, or begins with, `prefix`; with `deleted`, also a deleted one.
     pub fn resolve_run(&self, prefix: &str, deleted: bool) -> Result<RunId> {
         #[derive(Deserialize)]

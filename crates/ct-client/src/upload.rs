@@ -139,6 +139,8 @@ impl Client {
             e_tag: Option<String>,
             #[serde(default)]
             version_id: Option<String>,
+            #[serde(default)]
+            sha256: Option<LogHash>,
         }
         let url = with_query(self.url(&["eval-logs", "head"]), &[("filename", filename.to_owned())]);
         match self.http().json::<Head>(&accepts_json(Call::get(url))) {
@@ -148,7 +150,7 @@ impl Client {
                 size_bytes: head.size_bytes,
                 e_tag: head.e_tag,
                 version_id: head.version_id,
-                hash: None,
+                hash: head.sha256,
                 was_there: true,
             })),
             Err(error) if error.is_not_found() => Ok(None),
@@ -180,18 +182,22 @@ impl Client {
     /// The log under its key, if it is there already.
     fn already_stored(&self, log: &LogFile<'_>, named: &Named) -> Result<Option<StoredObject>> {
         let Some(there) = self.stored_object(&named.filename)? else { return Ok(None) };
-        if there.size_bytes != log.reader.size_bytes() {
-            return Err(ClientError::Conflict {
-                server: self.server(),
-                message: format!(
-                    "{} is stored with {} bytes, and this log has {}",
-                    named.filename,
-                    there.size_bytes,
-                    log.reader.size_bytes()
-                ),
-                candidates: Vec::new(),
-                deleted_run: None,
-            });
+        let conflict = |message| ClientError::Conflict {
+            server: self.server(),
+            message,
+            candidates: Vec::new(),
+            deleted_run: None,
+        };
+        let (name, size) = (&named.filename, log.reader.size_bytes());
+        if there.size_bytes != size {
+            let found = there.size_bytes;
+            return Err(conflict(format!("{name} is stored with {found} bytes, and this log has {size}")));
+        }
+        if let Some(found) = there.hash.as_ref().filter(|found| **found != named.hash) {
+            let own = &named.hash;
+            return Err(conflict(format!(
+                "{name} is stored with the SHA-256 {found}, and this log has {own}"
+            )));
         }
         Ok(Some(there))
     }

@@ -142,6 +142,11 @@ impl Store {
         resolve("run", prefix, RunId::as_str, find, true)
     }
 
+    /// The runs of one eval, whatever their bytes, oldest first; not deleted ones.
+    pub fn runs_of_eval(&self, eval_id: &str) -> Result<Vec<RunId>> {
+        self.meta.runs_of_eval(eval_id)
+    }
+
     /// The trajectory whose id is, or begins with, `prefix`; not one of a deleted run.
     pub fn resolve_trajectory(&self, prefix: &str) -> Result<TrajectoryId> {
         let find =

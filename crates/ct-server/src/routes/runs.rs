@@ -26,6 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(resolve))
+        .routes(routes!(of_eval))
         .routes(routes!(get_run, edit, delete))
         .routes(routes!(restore))
         .routes(routes!(eval))
@@ -419,6 +420,26 @@ async fn resolve(State(app): State<App>, _: Reader, mut params: Filters) -> Resu
         Ok(Json(Resolved { run_id }))
     })
     .await
+}
+
+/// Runs of one eval.
+#[derive(Debug, Serialize, ToSchema)]
+struct OfEval {
+    /// Oldest first.
+    #[schema(value_type = Vec<String>)]
+    run_ids: Vec<RunId>,
+}
+
+/// The runs whose logs are of one eval, whatever their bytes; not deleted ones.
+#[utoipa::path(get, path = "/api/runs/of-eval", tag = "runs", params(
+    ("eval_id" = String, Query, description = "`eval.eval_id` of a log.")), responses(
+    (status = 200, body = OfEval),
+    (status = 400, description = "A parameter cannot be understood.", body = ErrorEnvelope),
+    (status = 401, description = "A token is needed.", body = ErrorEnvelope)))]
+async fn of_eval(State(app): State<App>, _: Reader, mut params: Filters) -> Result<Json<OfEval>, ApiError> {
+    let eval_id =
+        params.text("eval_id").ok_or_else(|| ApiError::invalid("the parameter eval_id is missing"))?;
+    app.blocking(move |app| Ok(Json(OfEval { run_ids: app.store.runs_of_eval(&eval_id)? }))).await
 }
 
 /// Where the run's log can be fetched.

@@ -163,7 +163,7 @@ impl<'s> Ingest<'s> {
 
     /// The runs of the same eval, whatever their bytes; not deleted ones.
     pub fn same_eval(&self, eval_id: &str) -> Result<Vec<RunId>> {
-        self.store.meta().runs_of_eval(eval_id)
+        self.store.runs_of_eval(eval_id)
     }
 
     /// Adds a trajectory, in the order of the log. It must have an id.

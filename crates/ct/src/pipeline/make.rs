@@ -291,7 +291,8 @@ pub(super) fn earlier_revision(revision: u64) -> String {
     )
 }
 
-fn several(runs: &[RunId]) -> CliError {
+/// Why none of these runs can get another log.
+pub(super) fn several(runs: &[RunId]) -> CliError {
     let list = runs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     CliError::conflict(format!(
         "several runs hold this eval, so --replace cannot tell which one is meant: {list}"

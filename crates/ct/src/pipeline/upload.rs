@@ -20,7 +20,7 @@ use ct_model::{
 };
 
 use super::input::{self, Input};
-use super::make::{Conversion, earlier_revision, header_of};
+use super::make::{Conversion, earlier_revision, header_of, several};
 use super::{Made, MadeRun, MadeStatus, MakeOptions, OtherBytes};
 use crate::error::CliError;
 use crate::home::{Home, Run};
@@ -40,11 +40,14 @@ pub(crate) fn upload_run(
 ) -> Result<Made, CliError> {
     let input = Input::open(source, options, progress)?;
     let prices = input::prices(options.prices.as_deref())?;
+    let log = input::open(&input.path)?;
+    let header = log.header().map_err(|e| CliError::log(source, &e))?;
+    let facts = HeaderFacts::from_value(&header.value);
+    let same_eval = same_eval(client, &input.options, &facts)?;
     let reader = LogReader::open(&input.path)?;
     let size_bytes = reader.size_bytes();
-    // A log that is to replace another goes by a name that is no run's, which only the hash tells.
-    let replace = options.other_bytes == OtherBytes::Replace;
-    let early = size_bytes > HASHED_FIRST_BYTES && !replace && client.is_ct()?;
+    // What may be refused, or known already, is not sent before that is decided.
+    let early = size_bytes > HASHED_FIRST_BYTES && same_eval.is_empty() && client.is_ct()?;
     let name = LogName::default();
     let file = LogFile { reader: &reader, format: input.format, name: &name };
     std::thread::scope(|scope| {
@@ -53,8 +56,8 @@ pub(crate) fn upload_run(
         let sending = early.then(|| Sending::start(scope, client, file));
         let broken = sending.as_ref().map(|sending| Arc::clone(&sending.failed));
         let failed = || broken.as_ref().is_some_and(|broken| broken.load(Ordering::Relaxed));
-        let prepared = prepare(client, source, &input, &reader, prices.as_ref(), &failed, progress);
-        let ready = match prepared {
+        let work = Work { client, source, input: &input, log: &log, facts: &facts, failed: &failed };
+        let ready = match work.prepare(&same_eval, &reader, prices.as_ref(), progress) {
             Ok(Prepared::Ready(ready)) => ready,
             Ok(Prepared::There(made)) => {
                 name.stop(Stop::NotNeeded);
@@ -156,72 +159,104 @@ struct Ready {
     replaces: Option<RunId>,
 }
 
-/// Hashes and converts a log. It ends early when `failed` says so.
-fn prepare(
-    client: &Client,
-    source: &Path,
-    input: &Input,
-    reader: &LogReader,
-    prices: Option<&PriceTable>,
-    failed: &(dyn Fn() -> bool + Sync),
-    progress: &Progress,
-) -> Result<Prepared, CliError> {
-    progress.bytes("hashing", reader.size_bytes());
-    let hash = reader.hash(&|so_far| progress.set(so_far))?;
-    let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
-    if let Some(known) = known_run(client, &run_id)?
-        && known.log.as_ref().is_none_or(|log| log.hash == hash)
-    {
-        return already_there(client, &run_id, &known, input).map(Prepared::There);
+/// The runs of the same eval, as far as the server tells; or the one that is meant.
+fn same_eval(client: &Client, options: &MakeOptions, facts: &HeaderFacts) -> Result<Vec<RunId>, CliError> {
+    if let Some(over) = &options.over {
+        return Ok(vec![over.clone()]);
     }
-    let log = input::open(&input.path)?;
-    let header = log.header().map_err(|e| CliError::log(source, &e))?;
-    let facts = HeaderFacts::from_value(&header.value);
-    // On its way to another run the log goes by its whole hash, which is the id of no run.
-    let on_its_way = RunId::new(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
-    let replacing = (input.options.other_bytes == OtherBytes::Replace).then_some((&on_its_way, false));
-    let work = Work { client, source, input, hash: &hash, on_its_way: &on_its_way, facts: &facts, failed };
-    for (run_id, own_ids) in replacing.into_iter().chain([(&run_id, false), (&run_id, true)]) {
-        if let Some(prepared) = work.attempt(&log, prices, run_id, own_ids, progress)? {
-            return Ok(prepared);
-        }
+    match &facts.eval_id {
+        Some(eval_id) if client.is_ct()? => Ok(client.runs_of_eval(eval_id)?),
+        _ => Ok(Vec::new()),
     }
-    Err(CliError::internal("ids of a run of its own are taken"))
 }
 
 struct Work<'a> {
     client: &'a Client,
     source: &'a Path,
     input: &'a Input,
-    hash: &'a LogHash,
-    on_its_way: &'a RunId,
+    log: &'a ct_log::Log,
     facts: &'a HeaderFacts,
+    /// Whether there is no use in going on.
     failed: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Work<'_> {
-    /// `None`: another run has trajectories of these ids, and a run of its own is right; or there is none to replace.
-    fn attempt(
+    /// Hashes and converts the log.
+    fn prepare(
         &self,
-        log: &ct_log::Log,
+        same_eval: &[RunId],
+        reader: &LogReader,
         prices: Option<&PriceTable>,
-        run_id: &RunId,
-        own_ids: bool,
         progress: &Progress,
-    ) -> Result<Option<Prepared>, CliError> {
+    ) -> Result<Prepared, CliError> {
+        let (client, input) = (self.client, self.input);
+        progress.bytes("hashing", reader.size_bytes());
+        let hash = reader.hash(&|so_far| progress.set(so_far))?;
+        let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
+        if let Some(known) = known_run(client, &run_id)?
+            && known.log.as_ref().is_none_or(|log| log.hash == hash)
+        {
+            return already_there(client, &run_id, &known, input).map(Prepared::There);
+        }
+        let refuse = input.options.other_bytes == OtherBytes::Refuse;
+        for run in same_eval {
+            let Some(known) = known_run(client, run)? else { continue };
+            if known.record.log.hash == hash {
+                return already_there(client, run, &known, input).map(Prepared::There);
+            }
+            let revision = known.record.revisions.iter().find(|old| old.log.hash == hash);
+            if let Some(old) = revision.filter(|_| refuse) {
+                return Ok(Prepared::There(earlier(run, &known, old.revision, input)));
+            }
+        }
+        match (same_eval, input.options.other_bytes) {
+            ([], _) | (_, OtherBytes::AsNew) => {}
+            (runs, OtherBytes::Refuse) => {
+                return Ok(Prepared::SameEval(Made::SameEval { runs: runs.to_vec() }));
+            }
+            ([run], OtherBytes::Replace) => {
+                // On its way to another run the log goes by its whole hash, which is the id of no run.
+                let on_its_way = RunId::new(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
+                let ids = TrajectoryIds::new(self.facts, hash.as_str());
+                return self.convert(ids, prices, on_its_way, hash, Some(run.clone()), progress);
+            }
+            (runs, OtherBytes::Replace) => return Err(several(runs)),
+        }
+        if same_eval.is_empty() {
+            let ids = TrajectoryIds::new(self.facts, hash.as_str());
+            let prepared = self.convert(ids, prices, run_id.clone(), hash.clone(), None, progress)?;
+            // Found out before the log is registered, and mostly before it is uploaded, which may take hours.
+            let taken = match &prepared {
+                Prepared::Ready(ready) => self.taken(&ready.spool, &run_id)?,
+                _ => None,
+            };
+            let Some(held_by) = taken else { return Ok(prepared) };
+            if let Some(refused) = self.held(held_by)? {
+                return Ok(refused);
+            }
+        }
+        // Its trajectories are others than those of the first run.
+        let ids = TrajectoryIds::of_second_run(hash.as_str());
+        self.convert(ids, prices, run_id, hash, None, progress)
+    }
+
+    fn convert(
+        &self,
+        mut ids: TrajectoryIds,
+        prices: Option<&PriceTable>,
+        run_id: RunId,
+        hash: LogHash,
+        replaces: Option<RunId>,
+        progress: &Progress,
+    ) -> Result<Prepared, CliError> {
         let options = &self.input.options;
-        let mut ids = if own_ids {
-            TrajectoryIds::of_second_run(self.hash.as_str())
-        } else {
-            TrajectoryIds::new(self.facts, self.hash.as_str())
-        };
         let conversion = Conversion {
             source: self.source,
             read: &self.input.path,
-            log,
+            log: self.log,
             facts: self.facts,
             prices,
-            run_id,
+            run_id: &run_id,
         };
         let mut spool = Spool::new()?;
         let (registration, defects) =
@@ -231,43 +266,6 @@ impl Work<'_> {
                 }
                 spool.push(document)
             })?;
-        // Found out before the log is uploaded, which may take hours.
-        let mut replaces = None;
-        if let Some(held_by) = self.taken(&spool, run_id)? {
-            let known = known_run(self.client, &held_by)?.filter(Run::is_whole);
-            if let Some(known) = &known {
-                let revision = known.record.revisions.iter().find(|old| old.log.hash == *self.hash);
-                if known.record.log.hash == *self.hash {
-                    let made = already_there(self.client, &held_by, known, self.input)?;
-                    return Ok(Some(Prepared::There(made)));
-                } else if let Some(old) = revision.filter(|_| options.other_bytes == OtherBytes::Refuse) {
-                    let made = earlier(&held_by, known, old.revision, self.input);
-                    return Ok(Some(Prepared::There(made)));
-                }
-            }
-            let other_eval = known.as_ref().is_some_and(|run| run.record.eval_id != self.facts.eval_id);
-            match options.other_bytes {
-                _ if own_ids => {}
-                OtherBytes::AsNew => return Ok(None),
-                _ if other_eval => return Ok(None),
-                OtherBytes::Refuse => {
-                    return Ok(Some(Prepared::SameEval(Made::SameEval { runs: vec![held_by] })));
-                }
-                OtherBytes::Replace if known.is_some() && run_id == self.on_its_way => {
-                    replaces = Some(held_by)
-                }
-                OtherBytes::Replace => {
-                    return Err(CliError::usage(format!(
-                        "this server keeps the log of a run for good, so run {held_by} cannot get another"
-                    ))
-                    .hint("--as-new makes a second run")
-                    .hint(format!("delete the first one with: ct runs delete {held_by}")));
-                }
-            }
-        }
-        if replaces.is_none() && run_id == self.on_its_way {
-            return Ok(None);
-        }
         // What the user says of a run that is there goes over what the log says, and stays when that changes again.
         let mut header = match &replaces {
             Some(_) => run_header(self.facts, &RunOptions::default()),
@@ -281,16 +279,12 @@ impl Work<'_> {
             trajectories: registration.trajectory_count(),
             defects,
         };
-        let (run_id, hash) = (run_id.clone(), self.hash.clone());
-        Ok(Some(Prepared::Ready(Box::new(Ready { run_id, hash, header, spool, made, replaces }))))
+        Ok(Prepared::Ready(Box::new(Ready { run_id, hash, header, spool, made, replaces })))
     }
 
     /// The run that holds the first or the last of the trajectories. Of a `ct` it may be the one of this id, with another
     /// log.
     fn taken(&self, spool: &Spool, run_id: &RunId) -> Result<Option<RunId>, CliError> {
-        if let Some(over) = self.input.options.over.as_ref().filter(|_| run_id == self.on_its_way) {
-            return Ok(Some(over.clone()));
-        }
         for id in spool.first.iter().chain(&spool.last) {
             match self.client.document(id) {
                 Ok(document) if document.run_id.as_ref() == Some(run_id) && !self.client.is_ct()? => {}
@@ -300,6 +294,29 @@ impl Work<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// What comes of a log whose trajectories another run holds. `None`: a run of its own.
+    fn held(&self, by: RunId) -> Result<Option<Prepared>, CliError> {
+        let known = known_run(self.client, &by)?.filter(Run::is_whole);
+        let other_eval = known
+            .as_ref()
+            .is_some_and(|run| run.record.eval_id.is_none() || run.record.eval_id != self.facts.eval_id);
+        match self.input.options.other_bytes {
+            OtherBytes::AsNew => Ok(None),
+            // Another eval may have recorded the same ids.
+            _ if other_eval => Ok(None),
+            OtherBytes::Refuse => Ok(Some(Prepared::SameEval(Made::SameEval { runs: vec![by] }))),
+            OtherBytes::Replace if known.is_some() => {
+                Err(CliError::conflict(format!("run {by} of the same eval was made meanwhile"))
+                    .hint("run it again: it replaces the log of that run then"))
+            }
+            OtherBytes::Replace => Err(CliError::usage(format!(
+                "this server keeps the log of a run for good, so run {by} cannot get another"
+            ))
+            .hint("--as-new makes a second run")
+            .hint(format!("delete the first one with: ct runs delete {by}"))),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::http::{Answer, Http, forward};
+use crate::http::{Answer, Http, Request, forward};
 use crate::logs::{big_log, files};
 use crate::server::{Served, user_with_token};
 use crate::support::Home;
@@ -45,7 +45,7 @@ fn a_token_that_is_revoked_on_the_way_is_told_and_the_upload_goes_on_with_anothe
     let (url, admin) = (server.served.url.clone(), server.token.clone());
     let revoke = move || {
         let path = format!("/api/tokens/{}", id.as_str().unwrap());
-        let mut request = crate::http::Request {
+        let mut request = Request {
             method: "DELETE".to_owned(),
             target: path,
             headers: std::collections::BTreeMap::new(),
@@ -72,11 +72,31 @@ fn a_token_that_is_revoked_on_the_way_is_told_and_the_upload_goes_on_with_anothe
     let before = proxy.asked().len();
     let whole = make(&server.token);
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
-    let sent =
-        |request: &&crate::http::Request| request.path().contains("/parts/") && request.body.len() <= 200_000;
+    let sent = |request: &&Request| request.path().contains("/parts/") && request.body.len() <= 200_000;
     let again: u64 = proxy.asked()[before..].iter().filter(sent).map(|r| r.body.len() as u64).sum();
     assert!(again < size, "all {size} bytes were sent again");
     assert_eq!(server.home.json(&["--local", "store", "check", "--format", "json"])["sound"], true);
+}
+
+#[test]
+fn other_bytes_of_the_same_length_are_not_taken_for_the_log() {
+    let server = Server::start();
+    let home = Home::new();
+    let log = std::fs::read(home.log("control-tower/ct-11.eval", "ct-11.eval")).unwrap();
+    let key = "6dc57307392ef13ff7295bf3fee9d3d3.eval";
+    let what = serde_json::json!({"filename": key, "size_bytes": log.len()});
+    let plan = server.served.ask(&server.token, "POST", "/api/eval-logs/upload", Some(&what)).ok();
+    let target = format!("/{}", plan["url"].as_str().unwrap().splitn(4, '/').nth(3).unwrap());
+    let headers = [("if-none-match".to_owned(), "*".to_owned())].into();
+    let put = Request { method: "PUT".to_owned(), target, headers, body: vec![7; log.len()] };
+    assert_eq!(forward(&put, &server.served.url).unwrap().status, 200);
+    let mut command = home.command(&["runs", "make", "ct-11.eval"]);
+    command.env("CONTROL_TOWER_API_BASE_URL", &server.served.url);
+    command.env("CONTROL_TOWER_API_TOKEN", &server.token);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains(&format!("{key} is stored with the SHA-256 ")), "{said}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::http::{Answer, Http, forward};
-use crate::logs::{Numbers, big_log, files, sound_runs};
+use crate::logs::{Numbers, big_log, files, files_below, sample, sound_runs, write_log};
 use crate::server::{Served, user_with_token};
 use crate::support::Home;
 
@@ -230,6 +230,67 @@ fn the_same_eval_with_other_bytes_needs_a_decision() {
         (&sound["sound"], &sound["runs"], &sound["trajectories"]),
         (&true.into(), &2.into(), &12.into())
     );
+}
+
+#[test]
+fn nothing_is_sent_of_a_large_log_that_is_refused() {
+    let server = Server::start();
+    let home = Home::new();
+    login(&home, server.url());
+    let mut numbers = Numbers::new(3);
+    let mut large = |id: &str| sample(id, &mut numbers, 7_000_000);
+    write_log(&home.path("a.eval"), "eval-3", &[sample("s1", &mut Numbers::new(4), 100)]);
+    // No trajectory of the one is in the other.
+    write_log(&home.path("b.eval"), "eval-3", &["s2", "s3", "s4", "s5", "s6", "s7"].map(&mut large));
+    assert!(home.path("b.eval").metadata().unwrap().len() > 16 << 20);
+    home.stdout(&["runs", "make", "a.eval"]);
+    let refused = home.command(&["runs", "make", "b.eval", "--format", "json"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(5));
+    let kept = || {
+        let count =
+            |folder: &str| files_below(&server.home.path("../share/control-tower").join(folder)).len();
+        (count("logs"), count("uploads"))
+    };
+    assert_eq!(kept(), (1, 0));
+    let made = home.json(&["runs", "make", "b.eval", "--as-new", "--format", "json"]);
+    assert_eq!(made["items"][0]["status"], "created");
+    assert_eq!(kept(), (2, 0));
+}
+
+#[test]
+fn the_run_to_replace_is_found_by_its_eval_in_each_home() {
+    let server = Server::start();
+    let (local, remote) = (Home::new(), Home::new());
+    login(&remote, server.url());
+    let mut all = Vec::new();
+    for home in [&local, &remote] {
+        let mut numbers = Numbers::new(5);
+        for (name, ids) in [("a", ["s1", "s2"]), ("b", ["s3", "s4"]), ("c", ["s5", "s6"])] {
+            let samples = ids.map(|id| sample(id, &mut numbers, 200));
+            write_log(&home.path(&format!("{name}.eval")), "eval-5", &samples);
+        }
+        let make = |name: &str, more: &[&str]| {
+            let output =
+                home.command(&[&["runs", "make", name, "--format", "json"], more].concat()).output().unwrap();
+            let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let item = &said["items"][0];
+            (output.status.code(), item["status"].clone(), item["run_id"].clone(), item["error"].clone())
+        };
+        let mut seen = vec![make("a.eval", &[]), make("b.eval", &["--replace"])];
+        assert_eq!((&seen[1].1, &seen[0].2), (&"replaced".into(), &seen[1].2));
+        seen.push(make("b.eval", &[]));
+        seen.push(make("c.eval", &["--as-new"]));
+        // Now two runs hold the eval.
+        seen.push(make("a.eval", &["--replace"]));
+        seen.push(make("a.eval", &[]));
+        let second = seen[3].2.as_str().unwrap().to_owned();
+        home.stdout(&["runs", "delete", &second]);
+        seen.push(make("a.eval", &["--replace"]));
+        let names = home.json(&["runs", "info", seen[0].2.as_str().unwrap(), "--format", "json"]);
+        assert_eq!(names["revisions"].as_array().unwrap().len(), 2);
+        all.push(seen);
+    }
+    assert_eq!(all[0], all[1]);
 }
 
 #[test]
