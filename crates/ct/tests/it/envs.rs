@@ -1,6 +1,6 @@
 //! `ct envs …`, as a user types it.
 
-use crate::support::Home;
+use crate::support::{Home, not_tested};
 
 #[test]
 fn what_the_program_ships() {
@@ -82,9 +82,7 @@ fn solutions_are_played() {
     let output = home.command(&arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     if said.contains("no sandbox can run") {
-        assert!(std::env::var_os("CI").is_none(), "{said}");
-        eprintln!("NOT TESTED: ct envs validate --run: {said}");
-        return;
+        return not_tested(&format!("ct envs validate --run: {said}"));
     }
     assert!(output.status.success(), "{said}");
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,7 +1,6 @@
 //! Disks that are full: it is said, nothing half written stays, and with room it works.
 //!
-//! A limit on the size of files is what a full disk is to a writer, and needs no rights. Where a small disk can be made,
-//! the same is tried on one.
+//! A limit on the size of files is what a full disk is to a writer; the same is tried on a small disk.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,6 +11,7 @@ use crate::logs::{
     Files, Numbers, assert_holds_log, big_log, collect, files, files_below, sample, samples_of, sound_runs,
     write_log,
 };
+use crate::mounts::{Mount, in_namespace};
 use crate::support::Home;
 
 /// Runs the program with files that cannot grow beyond that many KiB.
@@ -162,28 +162,20 @@ fn logs_are_written_whole_or_not_at_all() {
     assert!(std::fs::read(home.path("a.eval")).unwrap() == log);
 }
 
-/// A disk of one mebibyte in a namespace of its own, gone with the process. What is on it is shown and compared there.
+/// Leaves 700 KiB of a disk, and gives back the rest. What is on it is shown and compared while it is there.
 #[test]
 fn on_a_small_disk() {
     let (home, run) = home_with_small_and_large();
-    let mount = home.path("disk");
-    std::fs::create_dir(&mount).unwrap();
-    let shell = |script: &str| {
-        let program = home.command(&[]);
-        let script = format!("mount -t tmpfs -o size=700k disk disk || exit 99\n{script}");
-        let mut command = within(&program, &["/usr/bin/unshare", "-rm", "/bin/bash", "-c", &script, "bash"]);
-        command.env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").env("RUN", &run);
-        command.output()
-    };
-    match shell("true") {
-        Ok(output) if output.status.success() => {}
-        other => return eprintln!("NOT TESTED: no small disk can be made here: {other:?}"),
+    let setting = [
+        ("RUN", run.as_str()),
+        ("FILL", "head -c 9540k /dev/zero >disk/filled || exit 99"),
+        ("FREE", "rm disk/filled"),
+    ];
+    let try_there = |script: &str| in_namespace(&home, Mount::Disk("disk", 10 << 20), &setting, script);
+    if try_there("true").is_none() {
+        return;
     }
-    let run_there = |script: &str| {
-        let output = shell(script).unwrap();
-        assert!(output.status.success(), "{script}\n{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let run_there = |script: &str| try_there(&format!("eval \"$FILL\"; {script}")).unwrap();
 
     // A folder: the disk is full at some file, which ends the work at once.
     for command in ["runs download-trajs $RUN -o", "runs make a.eval --save-dir"] {
@@ -192,7 +184,7 @@ fn on_a_small_disk() {
             for file in $(ls -A disk/out); do
                 [ $file = run.json ] && grep -q '"complete":false' disk/out/$file && continue
                 cmp -s disk/out/$file whole/$file && echo right || echo "wrong $file"; done
-            mount -o remount,size=10m disk; "$1" {command} disk/out 2>&1; echo "code $?"
+            $FREE; "$1" {command} disk/out 2>&1; echo "code $?"
             diff -r -x run.json disk/out whole && echo same"#
         ));
         assert!(said.contains("No space left on device"), "{said}");
@@ -208,7 +200,7 @@ fn on_a_small_disk() {
         r#"ct="$1 --data-dir disk/store"
         $ct runs make a.eval 2>&1; echo "code $?"
         $ct store check 2>&1; echo "code $?"; $ct runs list 2>/dev/null; ls -A disk/store/tmp
-        mount -o remount,size=10m disk; $ct runs make a.eval 2>&1; echo "code $?"
+        $FREE; $ct runs make a.eval 2>&1; echo "code $?"
         $ct store check 2>&1; $ct store gc 2>&1; $ct store gc --dry-run 2>&1
         $ct runs download-trajs $RUN -o disk/out; diff -r -x run.json disk/out whole && echo same"#,
     );
@@ -220,7 +212,7 @@ fn on_a_small_disk() {
 
     // Room for the log, none for what is put together on the way.
     let said = run_there(
-        r#"export TMPDIR=disk; "$1" runs make whole --save-path b.eval 2>&1; echo "code $?"; ls -A disk"#,
+        r#"export TMPDIR=disk; "$1" runs make whole --save-path b.eval 2>&1; echo "code $?"; $FREE; ls -A disk"#,
     );
     assert!(said.contains("No space left on device") && said.ends_with("code 1\n"), "{said}");
     assert!(!home.path("b.eval").exists());

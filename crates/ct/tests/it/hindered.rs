@@ -1,37 +1,13 @@
-//! Stores that can be read and not written: in a read-only folder, on a full disk. Folders like these are made in a
-//! namespace of its own, which goes with the process.
+//! Stores that can be read and not written: in a read-only folder, on a full disk.
 
 use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::logs::big_log;
+use crate::mounts::{Mount, in_namespace};
 use crate::support::Home;
 
-/// What a script says in a namespace where it may mount; `$1` is the program. None, said aloud: none can be made here.
-#[expect(clippy::print_stderr, reason = "that something was not tested is said aloud")]
-fn in_namespace(home: &Home, setting: &[(&str, &str)], script: &str) -> Option<String> {
-    let shell = |script: &str| {
-        let program = home.command(&[]);
-        let mut command = Command::new("/usr/bin/unshare");
-        command.args(["-rm", "/bin/bash", "-c", script, "bash"]).arg(program.get_program()).env_clear();
-        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command.env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").envs(setting.iter().copied());
-        command.current_dir(program.get_current_dir().unwrap()).output()
-    };
-    match shell("mkdir -p probe && mount -t tmpfs none probe") {
-        Ok(output) if output.status.success() => {}
-        other => {
-            eprintln!("NOT TESTED: nothing can be mounted here: {other:?}");
-            return None;
-        }
-    }
-    let output = shell(&format!("set -u; {script}")).unwrap();
-    assert!(output.status.success(), "{script}\n{output:?}");
-    Some(String::from_utf8(output.stdout).unwrap())
-}
-
-const READ_ONLY: &str = "store=../share/control-tower; mount --bind $store $store && \
-                         mount -o remount,ro,bind $store $store || exit 99;";
+const READ_ONLY: Mount<'_> = Mount::ReadOnly("../share/control-tower");
 
 /// Reading commands, each with its exit code when it is not 0, and writing ones with what they say.
 const COMMANDS: &str = r#"
@@ -51,7 +27,7 @@ fn a_read_only_store_is_read() {
     let run = home.run_id("attack");
     let trajectory = home.trajectory_ids(&run).remove(0);
     let setting = [("RUN", run.as_str()), ("TRAJECTORY", trajectory.as_str())];
-    let Some(said) = in_namespace(&home, &setting, &format!("{READ_ONLY} {COMMANDS}")) else { return };
+    let Some(said) = in_namespace(&home, READ_ONLY, &setting, COMMANDS) else { return };
     let folder = home.path("").join("../share/control-tower").canonicalize().unwrap();
     let refused = format!("error: the data folder {} is read-only\ncode 1\n", folder.display());
     assert_eq!(said, refused.repeat(5));
@@ -78,11 +54,11 @@ fn changes_that_a_killed_process_left_are_read_or_missed_aloud() {
     let wal = home.path("../share/control-tower/ct.sqlite-wal");
     assert!(wal.metadata().unwrap().len() > 0);
     let list = r#""$1" runs list --name renamed --format csv 2>&1; echo "code $?"; "$1" store check >said 2>&1; echo "code $?""#;
-    let Some(said) = in_namespace(&home, &[], &format!("{READ_ONLY} {list}")) else { return };
+    let Some(said) = in_namespace(&home, READ_ONLY, &[], list) else { return };
     assert!(said.contains(&format!("\n{run},renamed,")) && said.ends_with("\ncode 0\ncode 0\n"), "{said}");
     // Without the index of these changes, which nobody can make there.
-    let list = format!("rm ../share/control-tower/ct.sqlite-shm; {READ_ONLY} {list}");
-    let said = in_namespace(&home, &[], &list).unwrap();
+    std::fs::remove_file(home.path("../share/control-tower/ct.sqlite-shm")).unwrap();
+    let said = in_namespace(&home, READ_ONLY, &[], list).unwrap();
     assert!(
         said.starts_with("error: the last changes of ") && said.ends_with("\ncode 1\ncode 1\n"),
         "{said}"
@@ -94,7 +70,7 @@ fn changes_that_a_killed_process_left_are_read_or_missed_aloud() {
 #[test]
 fn a_full_disk_is_named_and_can_be_cleaned() {
     let home = Home::with_runs();
-    let script = r#"ct="$1 --data-dir disk/store"; mkdir disk; mount -t tmpfs -o size=1m none disk || exit 99
+    let script = r#"ct="$1 --data-dir disk/store"
         $ct runs make ct-11.eval ct-12.eval >said 2>&1 || cat said
         run=$($ct runs list --name attack --format csv | tail -1 | cut -d, -f1); $ct runs delete $run 2>/dev/null
         mkdir -p disk/store/tmp; head -c 200k /dev/zero >disk/store/tmp/left; head -c 2M /dev/zero >disk/fill 2>/dev/null
@@ -105,7 +81,8 @@ fn a_full_disk_is_named_and_can_be_cleaned() {
         $ct runs make ct-12.eval 2>&1; echo "code $?"
         $ct store gc --purge-deleted 0d 2>&1 | grep -v tmp/left; echo "code $?"
         $ct runs list --deleted --format csv | wc -l; $ct store check 2>&1"#;
-    let Some(said) = in_namespace(&home, &[], script) else { return };
+    let disk = Mount::Disk("disk", 1 << 20);
+    let Some(said) = in_namespace(&home, disk, &[], script) else { return };
     let mut settings = home.settings();
     settings.add_filter("ingest-[^/]+", "ingest-[TEMPORARY]");
     settings.bind(|| insta::assert_snapshot!(said));
@@ -117,12 +94,12 @@ fn a_download_that_fills_the_disk_still_reports() {
     big_log(&home.path("a.eval"), 3, 6, 300_000);
     home.stdout(&["runs", "make", "a.eval", "--run-name", "big"]);
     let run = home.run_id("big");
+    let disk = Mount::Disk("disk", 1 << 20);
     for command in ["runs download-trajs $RUN", "runs download-trajs -n 6"] {
         let script = format!(
-            r#"mkdir -p disk; mount -t tmpfs -o size=1m none disk || exit 99
-            "$1" {command} -o disk/out --format json 2>said; echo "code $?"; ls disk/out | grep -vc run.json; cat said >&2"#
+            r#""$1" {command} -o disk/out --format json 2>said; echo "code $?"; ls disk/out | grep -vc run.json; cat said >&2"#
         );
-        let Some(said) = in_namespace(&home, &[("RUN", run.as_str())], &script) else { return };
+        let Some(said) = in_namespace(&home, disk, &[("RUN", run.as_str())], &script) else { return };
         let (report, rest) = said.split_once("code ").unwrap();
         let report: serde_json::Value =
             serde_json::from_str(report).unwrap_or_else(|e| panic!("{e}: {said}"));

@@ -35,6 +35,7 @@ mod list;
 mod login;
 mod logs;
 mod make;
+mod mounts;
 #[cfg(unix)]
 mod odd_uploads;
 #[cfg(target_os = "linux")]
