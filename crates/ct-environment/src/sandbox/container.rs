@@ -1,8 +1,8 @@
 //! The `container` sandbox: docker or podman by their command line, as in the user's shell.
 //!
 //! A container's first process waits for its standard input to close, which happens when this process ends, however it
-//! ends; the container is removed with it. Commands run by `exec`, under `timeout` where the image has it, since stopping
-//! the client stops nothing inside.
+//! ends; the container is removed with it. An agent may hold that input open, so `leftover.rs` looks after the end, too.
+//! Commands run by `exec`, under `timeout` where the image has it, since stopping the client stops nothing inside.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,6 +18,7 @@ use crate::error::SandboxError;
 
 use super::cell::{Breaches, CellSpec, FIRST_PROCESS, VARIABLES, start_folder};
 use super::exec::{ExecRequest, ExecResult, SHELL};
+use super::leftover::{self, Guard};
 use super::watch;
 
 /// The image of environments that name none: Python and a Debian around it.
@@ -49,14 +50,19 @@ pub(crate) struct Engine {
     workdir: Option<String>,
     /// What the image holds there.
     workdir_files: Option<PathBuf>,
+    /// Where its commands run: some of what they start leaves files where it runs.
+    folder: PathBuf,
+    /// Removes what is left of the containers when this process is gone.
+    guard: Arc<Guard>,
 }
 
 impl Engine {
     /// Finds a program that works; the reason why there is none.
-    pub(crate) async fn find(environment: &Environment) -> Result<Self, String> {
+    pub(crate) async fn find(environment: &Environment, folder: &Path) -> Result<Self, String> {
         let mut reasons = Vec::new();
         for (program, field) in [("podman", "{{.Client.Version}}"), ("docker", "{{.Server.Version}}")] {
             let mut command = Command::new(program);
+            command.current_dir(folder);
             command.args(["version", "--format", field]);
             match super::exec::run(command, Vec::new(), ASK_TIMEOUT, 4096).await {
                 Err(_) => reasons.push(format!("{program} is not installed")),
@@ -66,8 +72,12 @@ impl Engine {
                     reasons.push(format!("{program} does not work ({last})"));
                 }
                 Ok(result) => {
+                    leftover::remove(program, folder).await;
+                    let guard = Guard::start(program, folder).map_err(|error| error.to_string())?;
                     return Ok(Self {
                         program,
+                        folder: folder.to_owned(),
+                        guard: Arc::new(guard),
                         version: result.stdout.text().trim().to_owned(),
                         image: String::new(),
                         shell: "/bin/sh".to_owned(),
@@ -132,6 +142,8 @@ impl Engine {
         let mut script = String::from("for p in bash timeout \"$@\"; do command -v \"$p\" || echo; done");
         script += "; pwd";
         let mut arguments = vec!["run", "--rm", "--network", "none", "--entrypoint", "/bin/sh"];
+        let labels = self.guard.labels();
+        arguments.extend(labels.iter().map(String::as_str));
         arguments.extend(ULIMITS);
         arguments.push(&self.image);
         arguments.extend(["-c", &script, "sh"]);
@@ -161,7 +173,11 @@ impl Engine {
     /// Copies what the image has in the working folder, since the workspace will lie over it.
     async fn take_workdir(&mut self, stage: &Path) -> Result<(), String> {
         let name = format!("ct-{}", super::stage::token());
-        self.ask(&["create", "--name", &name, &self.image, "/bin/true"], START_TIMEOUT).await?;
+        let labels = self.guard.labels();
+        let mut arguments = vec!["create", "--name", &name];
+        arguments.extend(labels.iter().map(String::as_str));
+        arguments.extend([&*self.image, "/bin/true"]);
+        self.ask(&arguments, START_TIMEOUT).await?;
         let target = stage.join("workdir");
         std::fs::create_dir_all(&target).map_err(|error| error.to_string())?;
         let source = format!("{name}:{}/.", self.workdir());
@@ -177,11 +193,18 @@ impl Engine {
         self.workdir_files.as_ref().map_or(Ok(()), |files| super::stage::copy_tree(files, workspace))
     }
 
+    /// A command of the program.
+    fn command(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(self.program);
+        command.current_dir(&self.folder);
+        command
+    }
+
     /// Runs a command of the program; what it printed, or what went wrong.
     async fn ask(&self, arguments: &[&str], timeout: Duration) -> Result<String, String> {
-        let mut command = Command::new(self.program);
+        let mut command = self.command();
         command.args(arguments);
-        let result = super::exec::run(command, Vec::new(), timeout, 64 << 10).await;
+        let result = super::exec::run(command.into(), Vec::new(), timeout, 64 << 10).await;
         let result = result.map_err(|error| error.to_string())?;
         if result.success() {
             return Ok(result.stdout.text());
@@ -192,24 +215,23 @@ impl Engine {
         Err(format!("{} {}: {}: {said}", self.program, arguments[0], result.outcome()))
     }
 
-    /// Removing a container. Podman does not remove one whose network another shares, unless it takes both.
+    /// Removing a container.
     fn removing(&self) -> Vec<&str> {
-        if self.program == "podman" { vec!["rm", "-f", "-t", "0", "--depend"] } else { vec!["rm", "-f"] }
+        leftover::removing(self.program).split(' ').collect()
     }
 
     /// Starts a container; `join` is one whose network it shares.
     pub(crate) async fn start(&self, spec: &CellSpec, join: Option<&Cell>) -> Result<Cell, SandboxError> {
         let name = format!("ct-{}", super::stage::token());
-        let mut command = Command::new(self.program);
+        let mut command = Command::from(self.command());
         self.arguments(&mut command, spec, &name, join);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let failed = |problem: String| SandboxError::Start { problem };
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let breaches = Arc::new(Breaches::default());
-        let killer = (self.program, name.clone());
+        let killer = (self.clone(), name.clone());
         let watcher = watch::watch(None, spec, breaches.clone(), move || {
-            let mut command = std::process::Command::new(killer.0);
-            let _ = command.args(["exec", &killer.1, "/bin/sh", "-c", "kill -9 -1"]).output();
+            let _ = killer.0.command().args(["exec", &killer.1, "/bin/sh", "-c", "kill -9 -1"]).output();
         });
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
@@ -248,6 +270,7 @@ impl Engine {
     fn arguments(&self, command: &mut Command, spec: &CellSpec, name: &str, join: Option<&Cell>) {
         let settings = &spec.settings;
         command.args(["run", "--interactive", "--rm", "--log-driver", "none", "--name", name]);
+        command.args(self.guard.labels());
         match join {
             Some(other) => _ = command.arg("--network").arg(format!("container:{}", other.name)),
             None if settings.network => _ = command.args(["--hostname", "sandbox"]),
@@ -307,7 +330,7 @@ impl Cell {
     }
 
     fn entering(&self, request: &ExecRequest, timeout: Option<Duration>) -> Command {
-        let mut command = Command::new(self.engine.program);
+        let mut command = Command::from(self.engine.command());
         command.arg("exec");
         if !request.stdin.is_empty() {
             command.arg("--interactive");
@@ -383,7 +406,7 @@ impl Drop for Cell {
     fn drop(&mut self) {
         self.watcher.abort();
         if !self.removed {
-            let mut command = std::process::Command::new(self.engine.program);
+            let mut command = self.engine.command();
             command.args(self.engine.removing()).arg(&self.name);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             if let Err(error) = command.spawn() {

@@ -129,7 +129,7 @@ async fn choose(
         }
     }
     if wanted(SandboxKind::Container) {
-        match container::Engine::find(environment).await {
+        match container::Engine::find(environment, stage).await {
             Ok(mut engine) => {
                 engine.prepare(environment, options.image.as_deref(), stage).await?;
                 return Ok(Backend::Container(engine));

@@ -1,18 +1,28 @@
 //! The `local` sandbox: namespaces of this machine, made by bubblewrap.
 //!
 //! The cell's first process does nothing but wait for its standard input to close, which happens when this process ends,
-//! however it ends; with it the kernel kills everything in the process namespace. Commands enter through `nsenter`, so that
-//! what one leaves running is there for the next, as on any machine. Each goes through a link that is nowhere but in this
-//! cell's file system: should the process number be another's by then, nothing runs.
+//! however it ends; with it the kernel kills everything in the process namespace. It has a capability that means nothing in
+//! its namespace and that nobody else there has: so it cannot be traced, nor its input be opened and held open.
+//!
+//! Until then bubblewrap must not be killed, nor fail because nobody reads what it tells: the process that it has just made
+//! waits for its word, and would wait for ever. So it tells the number of that process into a file, is in a group of its
+//! own, and is given up by closing its input, never by a signal.
+//!
+//! Commands enter through `nsenter`, so that what one leaves running is there for the next, as on any machine. Each goes
+//! through a link that is nowhere but in this cell's file system: should the process number be another's by then, nothing
+//! runs.
 //!
 //! As root, everything runs as a user number that is nobody's, another for each sandbox.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -34,6 +44,10 @@ const TMP_BYTES_MAX: u64 = 256 << 20;
 const OPEN_FILES_MAX: u32 = 1024;
 /// The exit code that a command not entered has.
 const NOT_ENTERED: i32 = 127;
+/// A capability that is asked for in the machine's own namespace alone, so that having it in another means nothing.
+const IDLE_CAPABILITY: &str = "CAP_WAKE_ALARM";
+/// What bubblewrap tells of a cell is shorter.
+const INFO_BYTES_MAX: usize = 4096;
 
 /// How a cell is entered.
 #[derive(Debug)]
@@ -83,11 +97,14 @@ impl Cell {
         }
         arguments(&mut command, spec, &token);
         as_user(command.as_std_mut(), spec.uid);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let failed = |problem: String| SandboxError::Start { problem };
+        let info = memfd_create("ct-sandbox", MemfdFlags::CLOEXEC)
+            .and_then(|info| Ok((rustix::io::dup(&info)?, info)));
+        let (told, info) = info.map_err(|error| failed(error.to_string()))?;
+        command.stdin(Stdio::piped()).stdout(told).stderr(Stdio::piped()).process_group(0);
         let mut child =
             command.spawn().map_err(|source| SandboxError::Program { program: "bwrap".into(), source })?;
-        let failed = |problem: String| SandboxError::Start { problem };
-        let first = tokio::time::timeout(START_TIMEOUT, first_process(&mut child)).await;
+        let first = tokio::time::timeout(START_TIMEOUT, first_process(&mut child, &info.into())).await;
         let pid = first.map_err(|_| failed("bubblewrap does not answer".into()))?.map_err(failed)?;
         let handle = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let pidfd =
@@ -213,7 +230,8 @@ fn arguments(command: &mut Command, spec: &CellSpec, token: &str) {
         "--unshare-uts",
         "--unshare-cgroup-try",
     ]);
-    command.args(["--uid", USER, "--gid", USER, "--cap-drop", "ALL", "--new-session", "--as-pid-1"]);
+    command.args(["--uid", USER, "--gid", USER, "--new-session", "--as-pid-1"]);
+    command.args(["--cap-drop", "ALL", "--cap-add", IDLE_CAPABILITY]);
     command.args(["--hostname", "sandbox", "--info-fd", "1", "--clearenv"]);
     command.args(["--ro-bind", "/usr", "/usr"]);
     for name in ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] {
@@ -259,10 +277,8 @@ fn arguments(command: &mut Command, spec: &CellSpec, token: &str) {
 }
 
 /// Waits until the cell is made; the number of its first process out here, else what bubblewrap complains about.
-async fn first_process(child: &mut Child) -> Result<u32, String> {
-    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err("bubblewrap has no output".to_owned());
-    };
+async fn first_process(child: &mut Child, info: &File) -> Result<u32, String> {
+    let Some(stderr) = child.stderr.take() else { return Err("bubblewrap has no output".to_owned()) };
     // Bubblewrap takes standard output for itself, so the cell reports on the other stream.
     let mut said = String::new();
     let mut stderr = BufReader::new(stderr.take(4096));
@@ -272,10 +288,9 @@ async fn first_process(child: &mut Child) -> Result<u32, String> {
             _ => return Err(said.trim().to_owned()),
         }
     }
-    let mut info = Vec::new();
-    let mut stdout = BufReader::new(stdout.take(4096));
-    let read = stdout.read_until(b'}', &mut info).await;
-    let info = read.ok().and_then(|_| serde_json::from_slice::<serde_json::Value>(&info).ok());
+    let mut told = vec![0; INFO_BYTES_MAX];
+    let length = info.read_at(&mut told, 0).unwrap_or_default();
+    let info = serde_json::from_slice::<serde_json::Value>(&told[..length]).ok();
     let pid = info.as_ref().and_then(|info| u32::try_from(info.get("child-pid")?.as_u64()?).ok());
     pid.ok_or_else(|| "bubblewrap does not tell its process".to_owned())
 }

@@ -10,6 +10,7 @@ mod ended;
 mod exec;
 mod files;
 mod host;
+mod leftover;
 mod local;
 mod services;
 mod stage;

@@ -46,6 +46,8 @@ mod roundtrip;
 #[cfg(unix)]
 mod s3;
 mod sample;
+#[cfg(target_os = "linux")]
+mod sandboxes;
 #[cfg(unix)]
 mod serve;
 mod server;

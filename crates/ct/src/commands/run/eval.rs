@@ -121,6 +121,15 @@ struct LimitArgs {
     /// How commands are confined: container or local [default: what works, containers first where needed]
     #[arg(long, value_name = "KIND", value_parser = sandbox_kind)]
     sandbox: Option<SandboxKind>,
+    /// The image of containers, for environments without a Dockerfile [default: the environment's, else one with Python]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+}
+
+impl LimitArgs {
+    fn host(&self) -> HostOptions {
+        HostOptions { kind: self.sandbox, image: self.image.clone(), ..HostOptions::default() }
+    }
 }
 
 /// What is to be made.
@@ -215,7 +224,7 @@ fn new(
         samples_max: arguments.limits.max_samples,
         limits,
         fail_on_error: arguments.limits.fail_on_error,
-        sandbox: HostOptions { kind: arguments.limits.sandbox, ..HostOptions::default() },
+        sandbox: arguments.limits.host(),
         model: None,
         about: about(),
     };
@@ -283,7 +292,7 @@ fn resumed(
         samples_max: arguments.limits.max_samples,
         limits: earlier.limits,
         fail_on_error: arguments.limits.fail_on_error,
-        sandbox: HostOptions { kind: arguments.limits.sandbox, ..HostOptions::default() },
+        sandbox: arguments.limits.host(),
         model,
         about: about(),
     })
