@@ -2,15 +2,15 @@
 //!
 //! All parts are written to their places in one file. A part counts once its CRC-32 was right and its row is written: it
 //! then outlives the process. A power cut may cost bytes whose rows are there; the hash of the whole, without which no
-//! log counts as stored, tells. It is computed behind the parts as they join up, so that completing reads little; in a
-//! new process it is computed again from the file. Completing gives the file its name. Nobody waits for the disk, which
-//! is kept at work behind the parts: see [`super::settling`].
+//! log counts as stored, tells. It is computed as parts arrive in their order, and behind those that do not, so that
+//! completing reads little; in a new process it is computed again from the file. Completing gives the file its name.
+//! Nobody waits for the disk, which is kept at work behind the parts: see [`super::settling`].
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ct_model::convert::run_id_of;
@@ -36,6 +36,9 @@ const LIVE_MAX: usize = 256;
 /// How long bytes may wait before the disk is asked to write them. One that goes at once would be in the way of what
 /// arrives fast, which ends soon, and then waits for it anyway.
 const FLUSH_AFTER: Duration = Duration::from_secs(5);
+/// How long a part waits for those before it, to be hashed as it arrives. What arrives fast is there by then; from what
+/// does not, such a moment takes nothing: the system goes on receiving.
+const TURN_WAIT: Duration = Duration::from_millis(50);
 /// Missing ranges that are told.
 const MISSING_MAX: usize = 100;
 
@@ -48,6 +51,8 @@ struct Live {
     path: PathBuf,
     covered: Mutex<Ranges>,
     receiving: Mutex<Receiving>,
+    /// Told when a claim ends.
+    received: Condvar,
     whole: Mutex<Whole>,
     /// When the disk was asked last.
     flushed: Mutex<Instant>,
@@ -75,6 +80,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) fn not_found(id: &str) -> StoreError {
     StoreError::NotFound { what: format!("upload {}", id.chars().take(64).collect::<String>()) }
+}
+
+impl Live {
+    /// The hash of what is before a part, when there is nothing else before it; waits a moment for what is arriving there.
+    fn turn(&self, start: u64) -> Option<MutexGuard<'_, Whole>> {
+        let began = Instant::now();
+        let mut receiving = lock(&self.receiving);
+        loop {
+            if let Ok(whole) = self.whole.try_lock()
+                && whole.at == start
+            {
+                return Some(whole);
+            }
+            let left = TURN_WAIT.checked_sub(began.elapsed())?;
+            if !receiving.claims.iter().any(|(_, from, _)| *from < start) {
+                return None;
+            }
+            let waited = self.received.wait_timeout(receiving, left);
+            receiving = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
 }
 
 impl Store {
@@ -128,6 +154,7 @@ impl Store {
             path,
             covered: Mutex::new(covered),
             receiving: Mutex::default(),
+            received: Condvar::new(),
             whole: Mutex::default(),
             flushed: Mutex::new(Instant::now()),
         });
@@ -155,6 +182,9 @@ impl Store {
         let said_end = said_end.filter(|end| *end <= size).ok_or_else(outside)?;
         let mut claim = Claim::new(&live, start, said_end)?;
         let file = self.open_upload(&live)?;
+        let mut whole = live.turn(start);
+        // Counts once the part does.
+        let mut whole_hasher = whole.as_ref().map(|whole| whole.hasher.clone());
         let failed = || StoreError::io("write an upload", &live.path);
         let mut at = start;
         let mut hasher = crc32fast::Hasher::new();
@@ -171,6 +201,9 @@ impl Store {
             }
             claim.extend(end)?;
             hasher.update(bytes);
+            if let Some(hasher) = &mut whole_hasher {
+                hasher.update(bytes);
+            }
             let pieces = lock(&live.covered).cut(at, end);
             for (from, to, there) in pieces {
                 let piece = &bytes[offset(from - at)..offset(to - at)];
@@ -202,6 +235,9 @@ impl Store {
         let part = UploadPart { start, size_bytes: received, crc32: found };
         self.meta().add_part(id, &part, self.now())?;
         lock(&live.covered).add(start, at);
+        if let (Some(whole), Some(hasher)) = (&mut whole, whole_hasher) {
+            **whole = Whole { hasher, at };
+        }
         Ok(part)
     }
 
@@ -413,6 +449,7 @@ impl<'a> Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         lock(&self.live.receiving).claims.retain(|(number, ..)| *number != self.number);
+        self.live.received.notify_all();
     }
 }
 
