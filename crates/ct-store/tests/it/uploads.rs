@@ -1,10 +1,11 @@
 //! What is uploaded and never used goes after a while, and nothing else does.
 
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ct_model::{LogHash, ObjectKey};
-use ct_store::{Actor, Expected, FindingKind, GcKind, GcOptions, GcReport, Store, UploadOf};
+use ct_model::{LogFormat, LogHash, LogHasher, ObjectKey};
+use ct_store::{Actor, Expected, FindingKind, GcKind, GcOptions, GcReport, Store, StoreError, UploadOf};
 use jiff::Timestamp;
 use tempfile::TempDir;
 
@@ -125,6 +126,62 @@ fn a_lost_file_means_lost_parts() {
     std::fs::remove_file(home.folder.path().join("uploads").join(&id)).unwrap();
     let store = home.open();
     assert_eq!(store.upload(&id, &ann).unwrap().parts, []);
+}
+
+/// Gives its bytes, then fails.
+struct Broken<'a>(&'a [u8]);
+
+impl Read for Broken<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 => Err(io::ErrorKind::ConnectionReset.into()),
+            n => Ok(n),
+        }
+    }
+}
+
+#[test]
+fn parts_that_fail_and_come_in_any_order_leave_the_hash_right() {
+    const PART_BYTES: usize = 10_000;
+    let mut log: Vec<u8> =
+        (0..12 * PART_BYTES as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let (home, ann) = (Home::new(), Actor::local());
+    for round in 0..20_usize {
+        log[round] ^= 1;
+        let of = UploadOf::Unnamed(format!("round {round}"));
+        let id = home.at(0).begin_upload(&of, log.len() as u64, &ann).unwrap().upload_id;
+        std::thread::scope(|scope| {
+            for sender in 0..3 {
+                let (home, id, log, ann) = (&home, &id, &log, &ann);
+                scope.spawn(move || {
+                    for part in (sender..12).step_by(3) {
+                        let start = part * PART_BYTES;
+                        let bytes = &log[start..start + PART_BYTES];
+                        let put = |source: &mut dyn BufRead, crc32| {
+                            home.store.put_part(id, start as u64, Some(PART_BYTES as u64), crc32, source, ann)
+                        };
+                        if (part + round) % 4 == 0 {
+                            let mut damaged = bytes.to_vec();
+                            damaged[round] ^= 1;
+                            let refused = put(&mut damaged.as_slice(), Some(crc32fast::hash(bytes)));
+                            assert!(matches!(refused, Err(StoreError::PartDamaged { .. })), "{refused:?}");
+                        }
+                        if (part + round) % 3 == 0 {
+                            let half = BufReader::new(Broken(&bytes[..PART_BYTES / 2]));
+                            assert!(put(&mut { half }, None).is_err());
+                        }
+                        put(&mut &*bytes, Some(crc32fast::hash(bytes))).unwrap();
+                        if round % 2 == 0 {
+                            home.store.follow_upload(id, ann).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        // Nothing is said of the hash, so nothing but what was hashed on the way tells it.
+        let object = home.store.complete_upload(&id, &Expected::Any(LogFormat::Eval), &ann).unwrap();
+        assert_eq!(object.log.hash, LogHasher::hash(&log), "round {round}");
+    }
 }
 
 #[test]
