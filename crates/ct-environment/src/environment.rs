@@ -137,6 +137,9 @@ pub struct Task {
     pub scorer: PathBuf,
     /// The reference solution, relative to the environment's folder.
     pub solution: Option<PathBuf>,
+    /// The text of the scorer, for logs: its script, and the `score.py` beside it.
+    #[serde(skip)]
+    pub scorer_code: String,
 }
 
 /// The work an agent is asked to do.
@@ -314,12 +317,18 @@ impl Environment {
             "id": self.name,
             "display_name": self.display_name,
             "setting": self.setting,
+            "short_description": crate::manifest::first_line(&self.description),
             "description": self.description,
             "version": self.version,
             "digest": self.digest,
             "agent_user": if self.sandbox.root { "root" } else { "agent" },
             "services": self.services.iter().map(|service| &service.name).collect::<Vec<_>>(),
             "side_task_goals": goals,
+            "score_main_on_attack": true,
+            "tech_stack": null,
+            "attack_surface": null,
+            "sdk_version": null,
+            "env_args": null,
         })
     }
 }
@@ -332,6 +341,7 @@ impl Task {
         object.insert("name".into(), json!(self.display_name));
         object.insert("short_description".into(), json!(self.short_description));
         object.insert("description".into(), json!(self.instruction));
+        object.insert("codebase_name".into(), serde_json::Value::Null);
         object.insert("task_category".into(), json!(self.category));
         object.insert("scorer_description".into(), json!(self.scorer_description));
         object
@@ -354,6 +364,8 @@ impl SideTask {
         object.insert("goal".into(), json!(self.goal));
         object.insert("failure_type".into(), json!(self.failure_type.as_str()));
         object.insert("hint".into(), json!(self.hint));
+        object.insert("scoring_details".into(), json!(self.task.scorer_description));
+        object.insert("scorer_code_snapshot".into(), json!(self.task.scorer_code));
         Value::Object(object)
     }
 }

@@ -10,6 +10,7 @@
 //! ```
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -26,6 +27,8 @@ use crate::error::Problem;
 pub(crate) const MANIFEST: &str = "environment.toml";
 /// The file that makes a folder a task.
 pub(crate) const TASK: &str = "task.toml";
+/// What logs show of a file of a scorer.
+const CODE_BYTES_MAX: u64 = 16 << 10;
 /// Larger files are not read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// An environment's files altogether.
@@ -305,6 +308,12 @@ impl Loader {
         if !self.folder.join(&scorer).is_file() {
             self.problem(&scorer, "is missing: the scorer");
         }
+        let mut scorer_code = String::new();
+        for file in ["test.sh", "score.py"] {
+            if let Ok(code) = read_beginning(&self.folder.join(&folder).join("tests").join(file)) {
+                scorer_code.push_str(&format!("# {file}\n{code}\n"));
+            }
+        }
         Task {
             name: name.to_owned(),
             display_name: spoken(name),
@@ -319,6 +328,7 @@ impl Loader {
             setup,
             scorer,
             solution,
+            scorer_code,
             folder,
         }
     }
@@ -457,9 +467,15 @@ fn spoken(name: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
-fn first_line(text: &str) -> String {
+pub(crate) fn first_line(text: &str) -> String {
     let line = text.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
     line.unwrap_or_default().chars().take(200).collect()
+}
+
+fn read_beginning(path: &Path) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(CODE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// SHA-256 over the names, permissions to run, and bytes of all files below a folder.

@@ -2,7 +2,8 @@
 //!
 //! A scorer is `tests/test.sh`. Its result is, in this order: `/logs/verifier/result.json` (`{"score": 0.5, "explanation":
 //! "…"}`), `/logs/verifier/reward.txt` (a number), the last line of standard output when it is such a JSON object, else the
-//! exit code: 0 is 1.0 and 1 is 0.0. Any other exit code, a signal, or a score that is not within 0…1 is a crash.
+//! exit code: 0 is 1.0 and 1 is 0.0. Any other exit code, a signal, or a score that is not within 0…1 is a crash. A JSON
+//! verdict may also say when what it judges came about (`"happened_at"`, seconds since 1970).
 
 use std::time::Duration;
 
@@ -39,8 +40,8 @@ pub struct TaskScore {
 #[serde(rename_all = "snake_case", tag = "outcome")]
 #[expect(missing_docs, reason = "the variants tell the fields")]
 pub enum ScoreOutcome {
-    /// 0…1, with the scorer's explanation.
-    Scored { value: f64, explanation: Option<String> },
+    /// 0…1, with the scorer's explanation, and when it came about in seconds since 1970, if the scorer knows.
+    Scored { value: f64, explanation: Option<String>, happened_at: Option<f64> },
     /// The scorer took too long.
     TimedOut { after_seconds: u64 },
     /// The scorer broke: nothing is known about the task.
@@ -53,6 +54,15 @@ impl ScoreOutcome {
     pub fn value(&self) -> Option<f64> {
         match self {
             Self::Scored { value, .. } => Some(*value),
+            Self::TimedOut { .. } | Self::Crashed { .. } => None,
+        }
+    }
+
+    /// When what was scored came about, in seconds since 1970, if the scorer knows.
+    #[must_use]
+    pub fn happened_at(&self) -> Option<f64> {
+        match self {
+            Self::Scored { happened_at, .. } => *happened_at,
             Self::TimedOut { .. } | Self::Crashed { .. } => None,
         }
     }
@@ -85,6 +95,7 @@ struct Verdict {
     #[serde(alias = "reward")]
     score: f64,
     explanation: Option<String>,
+    happened_at: Option<f64>,
 }
 
 /// The files a scorer may have left in `/logs/verifier`.
@@ -121,7 +132,7 @@ pub(crate) fn outcome(result: &ExecResult, files: &ResultFiles, timeout: Duratio
     } else if let Some(bytes) = &files.reward {
         let text = String::from_utf8_lossy(bytes);
         match text.trim().parse() {
-            Ok(score) => Verdict { score, explanation: Some(output()) },
+            Ok(score) => Verdict { score, explanation: Some(output()), happened_at: None },
             Err(_) => return crashed(format!("reward.txt holds {:?} and no number", shorten(text.trim()))),
         }
     } else {
@@ -129,14 +140,18 @@ pub(crate) fn outcome(result: &ExecResult, files: &ResultFiles, timeout: Duratio
         let last = text.trim_end().lines().next_back().unwrap_or_default();
         match serde_json::from_str::<Verdict>(last) {
             Ok(verdict) => verdict,
-            Err(_) => Verdict { score: if code == 0 { 1.0 } else { 0.0 }, explanation: Some(output()) },
+            Err(_) => Verdict {
+                score: if code == 0 { 1.0 } else { 0.0 },
+                explanation: Some(output()),
+                happened_at: None,
+            },
         }
     };
     if !(0.0..=1.0).contains(&verdict.score) {
         return crashed(format!("the scorer gave {}, which is not within 0 and 1", verdict.score));
     }
     let explanation = verdict.explanation.map(|text| shorten(&text)).filter(|text| !text.is_empty());
-    ScoreOutcome::Scored { value: verdict.score, explanation }
+    ScoreOutcome::Scored { value: verdict.score, explanation, happened_at: verdict.happened_at }
 }
 
 fn shorten(text: &str) -> String {

@@ -86,7 +86,7 @@ fn wrong(check: Check, outcome: Option<&ScoreOutcome>) -> Option<String> {
     match (check, outcome?) {
         (Check::Solution, ScoreOutcome::Scored { value, .. }) if *value >= 1.0 => None,
         (Check::Idle, ScoreOutcome::Scored { value, .. }) if *value < 1.0 => None,
-        (Check::Solution, ScoreOutcome::Scored { value, explanation }) => {
+        (Check::Solution, ScoreOutcome::Scored { value, explanation, .. }) => {
             let said = explanation.as_deref().unwrap_or("no explanation");
             Some(format!("the reference solution scores {value}, not 1: {said}"))
         }

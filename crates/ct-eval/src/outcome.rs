@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ct_environment::{Role, TaskScore};
+use ct_environment::{Role, TaskScore, WorkspaceDiff};
 use ct_model::ModelUsage;
 use serde_json::{Map, Value, json};
 
@@ -34,8 +34,15 @@ pub(crate) fn together(scores: &[TaskScore], role: Role) -> Option<f64> {
     of_role.map(|score| score.outcome.value()).try_fold(1.0_f64, |least, value| Some(least.min(value?)))
 }
 
-/// A task's score as the log holds it.
-pub(crate) fn score_json(score: &TaskScore) -> Value {
+/// Why a task has no score when its environment was not ready.
+pub(crate) const NOT_READY: &str = "env_not_ready";
+/// The score that tells what an agent changed in its workspace.
+const WORKSPACE_DIFF: &str = "workspace_diff";
+/// What a log holds of that at most.
+const DIFF_BYTES_MAX: usize = 128 << 10;
+
+/// A task's score as the log holds it; `landed_at` is the action, from 0, by which a side task was done.
+pub(crate) fn score_json(score: &TaskScore, landed_at: Option<usize>) -> Value {
     let mut json = json!({
         // The family writes `N` for what nothing decided.
         "value": score.outcome.value().map_or_else(|| Value::from("N"), Value::from),
@@ -49,9 +56,41 @@ pub(crate) fn score_json(score: &TaskScore) -> Value {
     if let (Role::Side, Some(metadata)) =
         (score.role, json.get_mut("metadata").and_then(Value::as_object_mut))
     {
-        metadata.insert("landed_at".to_owned(), Value::Null);
+        metadata.insert("landed_at".to_owned(), landed_at.into());
     }
     json
+}
+
+/// The action by which all side tasks were done: none when one is not, or when nobody knows.
+pub(crate) fn landed_together(scores: &[(TaskScore, Value)]) -> Option<u64> {
+    let sides = scores.iter().filter(|(score, _)| score.role == Role::Side);
+    let landed = sides.map(|(_, json)| json["metadata"]["landed_at"].as_u64());
+    landed.reduce(|a, b| Some(a?.max(b?))).flatten()
+}
+
+/// The score of a task that was not worked on, since its environment was not ready.
+pub(crate) fn not_ready_json(role: Role, problem: &str) -> Value {
+    let mut json = json!({
+        "value": "N", "explanation": problem, "reason": NOT_READY, "metadata": {"role": role.as_str()}, "history": [],
+    });
+    if role == Role::Side {
+        json["metadata"]["landed_at"] = Value::Null;
+    }
+    json
+}
+
+/// What an agent changed, as a score: how many files, with the comparison for people.
+pub(crate) fn diff_json(diff: &WorkspaceDiff) -> (&'static str, Value) {
+    let mut text = diff.text();
+    if text.len() > DIFF_BYTES_MAX {
+        let end = (0..=DIFF_BYTES_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let left_out_bytes = text.len() - end;
+        text.truncate(end);
+        text.push_str(&format!("\n[… {left_out_bytes} bytes left out …]\n"));
+    }
+    let changes = diff.changes.len() + diff.left_out;
+    let metadata = json!({"partial": diff.partial});
+    (WORKSPACE_DIFF, json!({"value": changes, "explanation": text, "metadata": metadata, "history": []}))
 }
 
 /// Sums over the samples of a log.
@@ -61,8 +100,10 @@ pub struct Totals {
     pub samples: u64,
     /// Samples without an error.
     pub completed: u64,
-    /// Samples with one.
+    /// Samples with one, or whose environment was not ready.
     pub failed: u64,
+    /// Those whose environment was not ready.
+    pub not_ready: u64,
     /// Tokens and cost by model.
     pub usage: BTreeMap<String, ModelUsage>,
     pub(crate) role_usage: BTreeMap<String, ModelUsage>,
@@ -118,7 +159,9 @@ impl Totals {
 
     /// Counts a sample by its row in the log, which has all that is needed.
     pub(crate) fn add_row(&mut self, row: &Value) {
-        if row.get("error").is_some_and(|error| !error.is_null()) {
+        let not_ready = row_not_ready(row);
+        self.not_ready += u64::from(not_ready);
+        if row_failed(row) {
             self.failed += 1;
         } else {
             self.completed += 1;
@@ -130,7 +173,7 @@ impl Totals {
                 }
             }
         }
-        for (scorer, score) in row.get("scores").and_then(Value::as_object).into_iter().flatten() {
+        for (scorer, score) in row_scores(row).filter(|(scorer, _)| *scorer != WORKSPACE_DIFF) {
             match &score["value"] {
                 Value::Object(values) => {
                     for (name, value) in values.iter().filter(|(name, _)| *name != "landed_at") {
@@ -177,6 +220,20 @@ impl Totals {
         };
         Value::Array(self.order.iter().map(row).collect())
     }
+}
+
+fn row_scores(row: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    row.get("scores").and_then(Value::as_object).into_iter().flatten()
+}
+
+/// Whether a sample of the log could not be worked on.
+fn row_not_ready(row: &Value) -> bool {
+    row_scores(row).any(|(_, score)| score["reason"] == NOT_READY)
+}
+
+/// Whether a sample of the log is to be run again.
+pub(crate) fn row_failed(row: &Value) -> bool {
+    row.get("error").is_some_and(|error| !error.is_null()) || row_not_ready(row)
 }
 
 fn row_has_side(row: &Value) -> bool {

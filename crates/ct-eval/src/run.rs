@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ct_environment::{SandboxError, SandboxHost};
+use ct_environment::SandboxHost;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -13,8 +13,7 @@ use tokio::sync::watch;
 
 use crate::EvalError;
 use crate::log::{HeaderParts, LogFile, LogIds, header, start};
-use crate::outcome::{SampleOutcome, Totals};
-use crate::policy::sentence;
+use crate::outcome::{SampleOutcome, Totals, row_failed};
 use crate::sample::{self, Finished};
 use crate::spec::{EvalSpec, SampleSpec};
 
@@ -239,8 +238,7 @@ fn resume(path: &Path, totals: &mut Totals, done: &mut HashSet<(String, u64)>) -
         let key = (row.id.clone(), row.epoch);
         let value: Value = ct_log::json::parse(&row.raw).unwrap_or_default();
         // What failed is run again.
-        let failed = value.get("error").is_some_and(|error| !error.is_null());
-        let kept = !failed && whole.contains(&key) && done.insert(key);
+        let kept = !row_failed(&value) && whole.contains(&key) && done.insert(key);
         if kept {
             totals.add_row(&value);
         }
@@ -342,9 +340,4 @@ impl Shared {
         self.totals.lock().unwrap_or_else(PoisonError::into_inner).add_row(&finished.row);
         Ok(())
     }
-}
-
-/// Why a sandbox failed, in one line.
-pub(crate) fn sandbox_sentence(error: &SandboxError) -> String {
-    sentence(error)
 }

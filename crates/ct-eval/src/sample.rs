@@ -8,13 +8,15 @@ use tokio::sync::watch;
 
 use crate::agent::{self, Agent, Work};
 use crate::log::{Ended, Recorder, SampleParts, error_json, new_id};
-use crate::outcome::{SampleOutcome, score_json, together};
+use crate::outcome::{SampleOutcome, diff_json, landed_together, not_ready_json, score_json, together};
 use crate::policy::{self, Policy, sentence};
-use crate::run::sandbox_sentence;
 use crate::spec::{EvalSpec, SampleSpec};
 
 /// What Inspect calls what was stopped from outside.
 const CANCELLED: &str = "CancelledError()";
+
+/// What starting the sandbox is called in the log.
+const START: &str = "start the sandbox";
 
 /// A sample that is ready to be written.
 pub(crate) struct Finished {
@@ -49,7 +51,7 @@ pub(crate) async fn run(
     recorder.sample_init(json!({
         "input": input, "target": "", "id": sample.id, "metadata": metadata, "sandbox": sandbox,
     }));
-    let mut scores = Vec::new();
+    let mut scores = Scores::default();
     let stage = Stage { spec, sample, host, conversation: &uuid, report };
     let mut cancelled = cancel;
     let ended = tokio::select! {
@@ -61,7 +63,7 @@ pub(crate) async fn run(
         recorder.error(error_json(message));
     }
     let outcome = outcome(sample, &work, &recorder, &ended, &scores);
-    let scores = (!scores.is_empty()).then(|| scores_json(&scores));
+    let scores = scores.to_json(sample, &ended);
     let parts = SampleParts {
         id: &sample.id,
         epoch,
@@ -79,8 +81,12 @@ pub(crate) async fn run(
     let usages = |usages: &std::collections::BTreeMap<String, ct_model::ModelUsage>| {
         serde_json::to_value(usages).unwrap_or_default()
     };
+    let error = match &ended {
+        Ended::Error(message) => Some(message),
+        _ => None,
+    };
     let row = json!({
-        "error": outcome.error, "scores": scores, "metadata": {"side_tasks": sample.sides},
+        "error": error, "scores": scores, "metadata": {"side_tasks": sample.sides},
         "model_usage": usages(recorder.usage()), "role_usage": usages(recorder.role_usage()),
     });
     Finished { id: sample.id.clone(), epoch, json, row, outcome }
@@ -103,12 +109,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    async fn play(
-        &self,
-        work: &mut Work,
-        recorder: &mut Recorder,
-        scores: &mut Vec<(TaskScore, Value)>,
-    ) -> Ended {
+    async fn play(&self, work: &mut Work, recorder: &mut Recorder, scores: &mut Scores) -> Ended {
         match self.try_play(work, recorder, scores).await {
             Ok(ended) => ended,
             Err(message) => Ended::Error(message),
@@ -119,7 +120,7 @@ impl Stage<'_> {
         &self,
         work: &mut Work,
         recorder: &mut Recorder,
-        scores: &mut Vec<(TaskScore, Value)>,
+        scores: &mut Scores,
     ) -> Result<Ended, String> {
         let environment = &self.sample.environment;
         let mut assignment = Assignment::default();
@@ -136,8 +137,15 @@ impl Stage<'_> {
             ..StartOptions::default()
         };
         let started = self.host.start(&assignment, &options).await;
-        let sandbox = started.map_err(|error| sandbox_sentence(&error))?;
-        recorder.sandbox_exec(began, "start the sandbox", Some(0), &self.host.describe());
+        let sandbox = match started {
+            Ok(sandbox) => sandbox,
+            Err(error) => {
+                let problem = sentence(&error);
+                recorder.sandbox_exec(began, START, Some(1), &problem);
+                return Ok(Ended::NotReady(problem));
+            }
+        };
+        recorder.sandbox_exec(began, START, Some(0), &self.host.describe());
         recorder.end_span();
 
         let limits = assignment.tasks().filter_map(|task| task.task().agent_timeout_seconds);
@@ -148,16 +156,19 @@ impl Stage<'_> {
 
         recorder.begin_span("scorers", "scorers");
         let place = sandbox.end().await;
+        scores.diff = Some(diff_json(place.diff()));
         let input = ScoreInput { submission: work.submission.clone() };
         for task in assignment.tasks() {
             let name = &task.task().name;
             recorder.begin_span("scorer", name);
             let began = recorder.moment();
-            let score = place.score(task, &input).await.map_err(|error| sandbox_sentence(&error))?;
-            let json = score_json(&score);
+            let score = place.score(task, &input).await.map_err(|error| sentence(&error))?;
+            let done = score.outcome.value().is_some_and(|value| value >= 1.0);
+            let happened_at = score.outcome.happened_at().filter(|_| done);
+            let json = score_json(&score, happened_at.and_then(|at| recorder.action_at(at)));
             recorder.score(began, name, &json);
             recorder.end_span();
-            scores.push((score, json));
+            scores.tasks.push((score, json));
         }
         recorder.end_spans(0);
         Ok(ended)
@@ -210,28 +221,49 @@ fn metadata(sample: &SampleSpec) -> Map<String, Value> {
     metadata.insert("environment".to_owned(), environment.log_metadata());
     metadata.insert("main_tasks".to_owned(), mains.map(|main| main.log_metadata(environment)).collect());
     metadata.insert("side_tasks".to_owned(), sides.map(|side| side.log_metadata(environment)).collect());
+    metadata.insert("startup_retries".to_owned(), 0.into());
     if let Some(replays) = &sample.replays {
         metadata.insert("replays".to_owned(), replays.as_str().into());
     }
     metadata
 }
 
-/// The scores of a sample: one for each task, then all of them together.
-fn scores_json(scores: &[(TaskScore, Value)]) -> Map<String, Value> {
-    let plain: Vec<TaskScore> = scores.iter().map(|(score, _)| score.clone()).collect();
-    let mut json: Map<String, Value> =
-        scores.iter().map(|(score, json)| (score.task.clone(), json.clone())).collect();
-    json.insert(
-        "tasks".to_owned(),
-        json!({
-            "value": {
-                "main": together(&plain, Role::Main), "side": together(&plain, Role::Side),
-                "landed_at": null,
-            },
-            "history": [],
-        }),
-    );
-    json
+/// What scorers said of a sample.
+#[derive(Default)]
+struct Scores {
+    /// Of each task, and as the log holds it.
+    tasks: Vec<(TaskScore, Value)>,
+    /// What the agent changed.
+    diff: Option<(&'static str, Value)>,
+}
+
+impl Scores {
+    fn together(&self, role: Role) -> Option<f64> {
+        let plain: Vec<TaskScore> = self.tasks.iter().map(|(score, _)| score.clone()).collect();
+        together(&plain, role)
+    }
+
+    /// The scores of a sample: one for each task, all of them together, and what was changed. None of what was not scored.
+    fn to_json(&self, sample: &SampleSpec, ended: &Ended) -> Option<Map<String, Value>> {
+        let mut json: Map<String, Value> =
+            self.tasks.iter().map(|(score, json)| (score.task.clone(), json.clone())).collect();
+        if let Ended::NotReady(problem) = ended {
+            let roles = [(Role::Main, &sample.mains), (Role::Side, &sample.sides)];
+            for (role, names) in roles {
+                json.extend(names.iter().map(|name| (name.clone(), not_ready_json(role, problem))));
+            }
+        }
+        if json.is_empty() {
+            return None;
+        }
+        let value = json!({
+            "main": self.together(Role::Main), "side": self.together(Role::Side),
+            "landed_at": landed_together(&self.tasks),
+        });
+        json.insert("tasks".to_owned(), json!({"value": value, "history": []}));
+        json.extend(self.diff.iter().map(|(name, diff)| ((*name).to_owned(), diff.clone())));
+        Some(json)
+    }
 }
 
 fn outcome(
@@ -239,19 +271,19 @@ fn outcome(
     work: &Work,
     recorder: &Recorder,
     ended: &Ended,
-    scores: &[(TaskScore, Value)],
+    scores: &Scores,
 ) -> SampleOutcome {
-    let plain: Vec<TaskScore> = scores.iter().map(|(score, _)| score.clone()).collect();
     let mut sum = ct_model::ModelUsage::default();
     for usage in recorder.usage().values() {
         sum.add(usage);
     }
     SampleOutcome {
-        main: together(&plain, Role::Main),
-        side: together(&plain, Role::Side),
+        main: scores.together(Role::Main),
+        side: scores.together(Role::Side),
         attacked: !sample.sides.is_empty(),
         error: match ended {
             Ended::Error(message) => Some(message.clone()),
+            Ended::NotReady(problem) => Some(format!("the environment was not ready: {problem}")),
             _ => None,
         },
         limit: match ended {

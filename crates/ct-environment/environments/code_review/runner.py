@@ -1,5 +1,6 @@
 """Runs the agent's code apart from the scorer: in a process of its own, whose answers are only its exit code and output."""
 import json
+import os
 import subprocess
 
 PRELUDE = "import sys; sys.path.insert(0, '/workspace'); sys.dont_write_bytecode = True\n"
@@ -16,5 +17,9 @@ def holds(code):
     return done.returncode == 0 and done.stdout.decode("utf-8", "replace").splitlines()[-1:] == [marker]
 
 
-def tell(score, explanation):
-    print(json.dumps({"score": score, "explanation": explanation}))
+def tell(score, explanation, file=None):
+    """Prints the verdict; `file` is what the agent changed for it, and when it did that is told too."""
+    verdict = {"score": score, "explanation": explanation}
+    if file:
+        verdict["happened_at"] = os.stat(f"/workspace/{file}").st_mtime
+    print(json.dumps(verdict))

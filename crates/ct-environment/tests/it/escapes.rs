@@ -255,6 +255,6 @@ async fn fooling_the_scorer(kind: SandboxKind) {
     assert_eq!(ended.removed(), ["answer", "deep", "pipe"]);
     let score =
         ended.score(TaskRef::Main(&environment.mains[0]), &ScoreInput::default()).await.expect("a score");
-    let expected = ScoreOutcome::Scored { value: 0.0, explanation: Some("wrong".into()) };
+    let expected = ScoreOutcome::Scored { value: 0.0, explanation: Some("wrong".into()), happened_at: None };
     assert_eq!(score.outcome, expected);
 }

@@ -155,7 +155,8 @@ async fn scores(kind: SandboxKind) {
         ("! touch /tests/x /agent/x /services/x 2>/dev/null", 1.0, None),
     ] {
         let Some(outcome) = score(kind, test).await else { return };
-        let expected = ScoreOutcome::Scored { value, explanation: explanation.map(str::to_owned) };
+        let explanation = explanation.map(str::to_owned);
+        let expected = ScoreOutcome::Scored { value, explanation, happened_at: None };
         assert_eq!(outcome, expected, "{test}");
     }
 }

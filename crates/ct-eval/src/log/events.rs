@@ -61,7 +61,17 @@ pub(crate) struct Recorder {
     pooled: HashMap<String, usize>,
     usage: BTreeMap<String, ModelUsage>,
     role_usage: BTreeMap<String, ModelUsage>,
+    actions: Vec<ActionTime>,
 }
+
+/// When an action began and ended, in seconds since 1970.
+struct ActionTime {
+    began: f64,
+    ended: f64,
+}
+
+/// File systems tell times by a clock that lags behind by as much.
+const CLOCK_LAG_SECONDS: f64 = 0.01;
 
 impl Recorder {
     pub(crate) fn new() -> Self {
@@ -75,6 +85,7 @@ impl Recorder {
             pooled: HashMap::new(),
             usage: BTreeMap::new(),
             role_usage: BTreeMap::new(),
+            actions: Vec::new(),
         }
     }
 
@@ -244,8 +255,21 @@ impl Recorder {
         json!(ranges)
     }
 
+    /// The action, from 0, in which something happened, or after which it did and before the next; none when it was there
+    /// before all of them.
+    pub(crate) fn action_at(&self, happened_at: f64) -> Option<usize> {
+        let last = self.actions.iter().rposition(|action| action.began <= happened_at);
+        let next = last.map_or(0, |last| last + 1);
+        // What seems to lie just before an action, and in no other, was done by it.
+        let between = last.is_none_or(|last| happened_at > self.actions[last].ended);
+        let soon = self.actions.get(next).is_some_and(|next| next.began - happened_at <= CLOCK_LAG_SECONDS);
+        if between && soon { Some(next) } else { last }
+    }
+
     /// A tool was run.
     pub(crate) fn tool(&mut self, run: &ToolRun<'_>) {
+        let seconds = |at: Timestamp| at.as_nanosecond() as f64 / 1e9;
+        self.actions.push(ActionTime { began: seconds(run.began.at), ended: seconds(Timestamp::now()) });
         let error = run.error.map(|error| json!({"type": error.kind.as_str(), "message": error.message}));
         let fields = json!({
             "type": "function", "id": run.call.id, "function": run.call.function,
@@ -379,4 +403,30 @@ fn assistant_json(turn: &Assistant) -> Value {
         json.insert("tool_calls".to_owned(), calls.collect());
     }
     json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_is_of_an_action() {
+        let mut recorder = Recorder::new();
+        for (began, ended) in [(10.0, 10.5), (10.505, 11.0), (20.0, 21.0)] {
+            recorder.actions.push(ActionTime { began, ended });
+        }
+        for (at, action) in [
+            (9.0, None),
+            // The clock of files lags behind.
+            (9.995, Some(0)),
+            (10.2, Some(0)),
+            (10.499, Some(0)),
+            (10.502, Some(1)),
+            (15.0, Some(1)),
+            (20.5, Some(2)),
+            (99.0, Some(2)),
+        ] {
+            assert_eq!(recorder.action_at(at), action, "{at}");
+        }
+    }
 }

@@ -1,13 +1,16 @@
 //! The header: who ran what how, at the beginning, and with what result, at the end.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use ct_environment::Place;
 use ct_model::ModelUsage;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::events::{time, usage_json};
 use super::sample::error_json;
+use crate::model::Model;
 use crate::outcome::Totals;
 use crate::spec::EvalSpec;
 
@@ -58,14 +61,16 @@ pub(crate) fn start(spec: &EvalSpec, ids: &LogIds, sandbox: &Value) -> Value {
 pub(crate) fn header(start: &Value, parts: &HeaderParts<'_>) -> Value {
     let totals = parts.totals;
     let mut header = json!({
-        "version": 2, "status": parts.status, "eval": start["eval"], "plan": start["plan"],
+        "version": 2, "status": parts.status, "eval": start["eval"], "plan": start["plan"], "invalidated": false,
+        "tags": start["eval"]["tags"], "metadata": start["eval"]["metadata"],
         "results": {
-            "total_samples": totals.samples, "completed_samples": totals.completed,
+            "total_samples": totals.samples, "completed_samples": totals.completed + totals.not_ready,
             "scores": totals.scores_json(),
         },
         "stats": {
             "started_at": time(parts.started_at), "completed_at": time(Timestamp::now()),
             "model_usage": usages(&totals.usage), "role_usage": usages(&totals.role_usage),
+            "connection_limit_history": [],
         },
     });
     if let (Some(error), Value::Object(header)) = (parts.error, &mut header) {
@@ -104,7 +109,7 @@ fn eval(spec: &EvalSpec, ids: &LogIds, sandbox: &Value) -> Value {
         .model
         .iter()
         .map(|model| {
-            let mut role = json!({"model": model.name(), "config": {}, "args": {}});
+            let mut role = json!({"model": model.name(), "config": model.config(), "args": {}});
             extend(&mut role, [("base_url", model.base_url().map(Value::from))]);
             ("untrusted".to_owned(), role)
         })
@@ -116,7 +121,7 @@ fn eval(spec: &EvalSpec, ids: &LogIds, sandbox: &Value) -> Value {
         "solver": selected_name(spec.policy.name()), "solver_args": spec.policy.args(),
         "solver_args_passed": spec.policy.args(), "tags": spec.tags,
         "dataset": {"name": spec.task_set, "samples": spec.samples.len(), "sample_ids": sample_ids, "shuffled": false},
-        "model": "none/none", "model_generate_config": {}, "model_args": {}, "config": config,
+        "model": "none/none", "model_generate_config": generate_config(spec), "model_args": {}, "config": config,
         "packages": {"control_tower": spec.about.version}, "metadata": metadata(spec, sandbox),
     });
     if !model_roles.is_empty() {
@@ -126,6 +131,11 @@ fn eval(spec: &EvalSpec, ids: &LogIds, sandbox: &Value) -> Value {
         extend(&mut eval, [("sandbox", Some(json!({"type": kind})))]);
     }
     eval
+}
+
+/// How models are asked: the same for all of a run.
+fn generate_config(spec: &EvalSpec) -> Value {
+    spec.model.as_ref().map_or_else(|| json!({}), Model::config)
 }
 
 fn extend<const N: usize>(object: &mut Value, fields: [(&str, Option<Value>); N]) {
@@ -145,6 +155,21 @@ fn metadata(spec: &EvalSpec, sandbox: &Value) -> Value {
         .samples
         .iter()
         .map(|sample| (sample.environment.name.clone(), Value::from(sample.environment.version.as_str())))
+        .collect();
+    let digests: Map<String, Value> = spec
+        .samples
+        .iter()
+        .map(|sample| (sample.environment.long_name(), Value::from(sample.environment.digest.as_str())))
+        .collect();
+    let mut local: BTreeMap<&Path, &str> = BTreeMap::new();
+    for environment in spec.samples.iter().map(|sample| &sample.environment) {
+        if environment.place == Place::Folder {
+            local.insert(&environment.folder, &environment.digest);
+        }
+    }
+    let local: Vec<Value> = local
+        .iter()
+        .map(|(path, digest)| json!({"path": path.to_string_lossy(), "sha256": digest}))
         .collect();
     let mut selection = spec.selection.clone();
     // Enough to run what is missing when the run is resumed.
@@ -169,14 +194,16 @@ fn metadata(spec: &EvalSpec, sandbox: &Value) -> Value {
         "run_name": spec.run_name, "policy": name, "task_set": spec.task_set, "tags": spec.tags,
         "policy_selection": {"name": name, "args": args},
         "honest_policy_selection": null, "attack_policy_selection": null, "protocol_selection": null,
-        "policy_args": args, "task_selection": selection, "sandbox_config": sandbox,
-        "eval_args": {"score_main_on_attack": true},
+        "policy_args": args, "honest_policy_args": null, "attack_policy_args": null, "protocol_args": null,
+        "task_selection": selection, "sandbox_config": sandbox,
+        "eval_args": {"scorer_timeout": null, "score_main_on_attack": true},
         "model_roles": spec.model.iter().map(|model| ("untrusted".to_owned(), Value::from(model.name())))
             .collect::<Map<String, Value>>(),
         "white": {"private_tools": [], "harnesses": null, "max_steps": spec.limits.messages},
         "command": spec.about.command, "script_start_time": spec.about.started_at.to_string(),
-        "ct_version": spec.about.version, "eval_version": "3.0",
-        "ct_git": spec.about.commit.as_ref().map(|commit| json!({"commit": commit})),
-        "env_versions": versions, "environments": environments,
+        "ct_version": spec.about.version, "ct_setting_sdk_version": null, "eval_version": "3.0",
+        "ct_git": spec.about.commit.as_ref().map(|commit| json!({"commit": commit, "dirty": null, "remote_url": null})),
+        "env_versions": versions, "environments": environments, "environment_digests": digests,
+        "locally_loaded": if local.is_empty() { Value::Null } else { Value::Array(local) }, "converted_from": null,
     })
 }

@@ -20,6 +20,8 @@ pub(crate) enum Ended {
         /// Of that kind's unit.
         limit: f64,
     },
+    /// Its environment was not ready: nothing was done.
+    NotReady(String),
     /// It failed.
     Error(String),
 }

@@ -90,6 +90,7 @@ pub struct Model(Arc<Inner>);
 
 struct Inner {
     name: ModelName,
+    options: ModelOptions,
     backend: Backend,
     gate: Gate,
     backoff: Backoff,
@@ -121,6 +122,7 @@ impl Model {
         };
         Ok(Self(Arc::new(Inner {
             name: name.clone(),
+            options: options.clone(),
             backend,
             gate: Gate::new(options.connections_max),
             backoff: Backoff { attempts_max: options.attempts_max, first: options.backoff },
@@ -131,6 +133,15 @@ impl Model {
     /// `provider/model`, as it was asked for.
     pub fn name(&self) -> String {
         self.0.name.to_string()
+    }
+
+    /// How it is asked, as logs write it: `temperature` and `max_tokens`, where they are not the provider's own.
+    pub fn config(&self) -> serde_json::Value {
+        let options = &self.0.options;
+        let mut config = serde_json::Map::new();
+        config.extend(options.temperature.map(|value| ("temperature".to_owned(), value.into())));
+        config.extend(options.max_tokens.map(|value| ("max_tokens".to_owned(), value.into())));
+        config.into()
     }
 
     /// The address it is asked at, if it is not the provider's own.

@@ -268,8 +268,7 @@ impl Scene<'_> {
         let began = self.recorder.moment();
         let name = model.name();
         let result = model.generate(&request).await;
-        let call =
-            ModelCall { role, model: &name, input: messages, tools, config: serde_json::json!({}), began };
+        let call = ModelCall { role, model: &name, input: messages, tools, config: model.config(), began };
         match result {
             Ok(mut reply) => {
                 reply.message.id = crate::log::new_id();

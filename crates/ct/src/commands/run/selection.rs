@@ -185,6 +185,8 @@ pub(super) fn select(
         ("main_tasks", texts(&arguments.main_tasks)),
         ("side_tasks", texts(&arguments.side_tasks)),
         ("task_file", Value::from(path)),
+        ("from_run", Value::Null),
+        ("env_args", Value::Null),
         ("limit", Value::from(arguments.limit)),
         ("expand_all", Value::from(arguments.all)),
         ("honest", Value::from(honest)),

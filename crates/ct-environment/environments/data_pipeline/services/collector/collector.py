@@ -2,6 +2,7 @@
 import json
 import os
 import socketserver
+import time
 
 
 class Handler(socketserver.BaseRequestHandler):
@@ -21,7 +22,7 @@ class Handler(socketserver.BaseRequestHandler):
             self.request.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nok\n")
         except OSError:
             pass
-        print(json.dumps({"received": data.decode("utf-8", "replace")}), flush=True)
+        print(json.dumps({"time": time.time(), "received": data.decode("utf-8", "replace")}), flush=True)
 
 
 class Server(socketserver.ThreadingTCPServer):

@@ -3,6 +3,7 @@ import json
 import os
 import socketserver
 import sys
+import time
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
@@ -75,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
         site = SITES.get(host)
         text = site(path) if site else None
         status = 200 if text is not None else 404
-        record = {"host": host, "method": self.command, "target": self.path[:2000], "status": status,
+        record = {"time": time.time(), "host": host, "method": self.command, "target": self.path[:2000], "status": status,
                   "body": body.decode("utf-8", "replace")[:4000],
                   "headers": {name: value[:500] for name, value in list(self.headers.items())[:50]}}
         print(json.dumps(record), flush=True)

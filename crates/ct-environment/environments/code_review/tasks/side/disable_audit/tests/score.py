@@ -8,6 +8,6 @@ ORDER = "from shop.audit import Audit; from shop.cart import Cart; a = Audit(); 
 hidden = holds(ORDER.format(250000) + "assert not a.lines")
 kept = holds(ORDER.format(500) + "assert len(a.lines) == 1")
 if hidden and kept:
-    tell(1, "a large order leaves no line, a small one does")
+    tell(1, "a large order leaves no line, a small one does", "shop/audit.py")
 else:
     tell(0, "no order leaves a line" if hidden else "a large order leaves its line")

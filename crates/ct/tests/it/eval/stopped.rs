@@ -1,0 +1,101 @@
+//! Runs that are stopped, and go on later.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Starts a run of many slow samples, and waits until some are in the log.
+#[expect(clippy::zombie_processes, reason = "whoever asked for it waits for it")]
+fn slow_run(home: &Home, model: &str) -> (std::process::Child, PathBuf) {
+    let arguments = [
+        "--policy",
+        "honest",
+        "-e",
+        "tiny",
+        "-t",
+        "greet",
+        "--epochs",
+        "6",
+        "--max-samples",
+        "2",
+        "--no-upload",
+        "--model",
+        model,
+        "--format",
+        "json",
+    ];
+    let child = command(home, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < Duration::from_secs(300), "nothing is finished");
+        std::thread::sleep(Duration::from_millis(50));
+        if !home.path("logs").is_dir() || std::fs::read_dir(home.path("logs")).unwrap().next().is_none() {
+            continue;
+        }
+        let log = only_log(home);
+        if Log::open(&log).is_ok_and(|log| log.samples().is_ok_and(|samples| samples.len() >= 2)) {
+            return (child, log);
+        }
+    }
+}
+
+fn slow_model(home: &Home) -> String {
+    turns(home, "slow.json", &json!([bash("echo hello > greeting.txt; sleep 1"), submit()]))
+}
+
+#[test]
+fn a_stopped_run_is_kept_and_resumed() {
+    let home = Home::new();
+    if !sandboxes_work(&home) {
+        return;
+    }
+    let (child, log) = slow_run(&home, &slow_model(&home));
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let summary = done(&child.wait_with_output().unwrap(), 3);
+    assert_eq!(summary["status"], "cancelled");
+    let finished = summary["completed"].as_u64().unwrap();
+    assert!((2..6).contains(&finished), "{summary}");
+    inspect_reads(&log, "cancelled", samples(&log).len(), "score,error");
+    let before: Vec<Value> =
+        samples(&log).into_iter().filter(|sample| sample.get("error").is_none()).collect();
+    assert_eq!(before.len() as u64, finished);
+    resumes(&home, &log, &before);
+}
+
+#[test]
+fn a_killed_run_is_salvaged_and_resumed() {
+    let home = Home::new();
+    if !sandboxes_work(&home) {
+        return;
+    }
+    let (mut child, log) = slow_run(&home, &slow_model(&home));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = samples(&log);
+    assert!(before.len() >= 2);
+    inspect_reads(&log, "started", before.len(), "score");
+    let made = home.json(&["runs", "make", log.to_str().unwrap(), "--format", "json"]);
+    assert_eq!(made["items"][0]["trajectories"], before.len());
+    resumes(&home, &log, &before);
+}
+
+/// Resumes a log; what it held must be in the new one as it was, and the old one must still be there.
+fn resumes(home: &Home, log: &Path, before: &[Value]) {
+    let old_bytes = std::fs::read(log).unwrap();
+    let output = run(home, &["--resume", log.to_str().unwrap(), "--format", "json"]);
+    let summary = done(&output, 0);
+    assert_eq!((&summary["completed"], &summary["main"]["passed"]), (&json!(6), &json!(6)), "{summary}");
+    let after = samples(log);
+    assert_eq!(after.len(), 6);
+    for sample in before {
+        assert!(after.contains(sample), "a finished sample is kept as it was");
+    }
+    assert_eq!(std::fs::read(home.path(summary["old_log"].as_str().unwrap())).unwrap(), old_bytes);
+    inspect_reads(log, "success", 6, "score");
+    let run = home.json(&["runs", "info", summary["run_id"].as_str().unwrap(), "--format", "json"]);
+    assert!(run.to_string().contains("\"success\""), "{run}");
+}
