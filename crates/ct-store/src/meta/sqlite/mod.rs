@@ -49,6 +49,9 @@ use crate::record::{CommitMode, Committed, KnownRun, LogTag, Totals};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Prepared statements kept by a connection; there are fewer in this program.
 const STATEMENTS_MAX: usize = 128;
+/// Pages of the write-ahead log after which they are brought into the database, 16 MB. More than usual: what is registered
+/// in many batches changes the same pages again and again.
+const WAL_PAGES: u32 = 4000;
 /// Connections kept open for the next use.
 const IDLE_MAX: usize = 16;
 
@@ -496,7 +499,9 @@ fn connect(path: &Path) -> std::result::Result<Connection, rusqlite::Error> {
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    conn.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;")?;
+    conn.execute_batch(&format!(
+        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = {WAL_PAGES};"
+    ))?;
     Ok(conn)
 }
 
