@@ -212,7 +212,7 @@ async fn killing_everything(kind: SandboxKind) {
 async fn what_survives_the_agent(kind: SandboxKind) {
     let Some((_written, host)) = limited(kind).await else { return };
     let sandbox = start(&host).await;
-    out(&sandbox, "setsid nohup sh -c 'trap \"\" TERM HUP INT; while :; do date +%N >beat; sleep 0.02; done' >/dev/null 2>&1 & sleep 0.3; test -f beat").await;
+    out(&sandbox, "setsid nohup sh -c 'trap \"\" TERM HUP INT; while :; do date +%N >beat; sleep 0.02; done' >/dev/null 2>&1 & until test -f beat; do sleep 0.05; done").await;
     let ended = sandbox.end().await;
     let beat = |folder: &str| {
         let copy = tempfile::tempdir().expect("a folder");

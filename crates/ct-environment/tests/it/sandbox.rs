@@ -68,9 +68,11 @@ async fn what_runs_on_is_there_for_the_next_command(kind: SandboxKind) {
     let written = Written::new(&[]);
     let Some(host) = host(&written.environment(), kind).await else { return };
     let sandbox = start(&host).await;
-    out(&sandbox, "(while :; do date +%N >beat; sleep 0.05; done) >/dev/null 2>&1 & echo $! >pid").await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(out(&sandbox, "kill -0 $(cat pid) && test -s beat && echo alive").await, "alive\n");
+    out(&sandbox, "(while :; do date +%N >>beat; sleep 0.05; done) >/dev/null 2>&1 & echo $! >pid").await;
+    let beats =
+        "lines() { wc -l <beat; }; before=$(lines); while [ $(lines) -eq $before ]; do sleep 0.05; done";
+    let alive = format!("until test -s beat; do sleep 0.05; done; {beats}; kill -0 $(cat pid) && echo alive");
+    assert_eq!(out(&sandbox, &alive).await, "alive\n");
     // What it holds open keeps nobody waiting.
     let result = shell(&sandbox, "sleep 20 & echo started").await;
     assert!(result.duration < Duration::from_secs(10) && result.stdout.text() == "started\n", "{result:?}");
