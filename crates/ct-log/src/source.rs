@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something that answers byte ranges. Reads may come from several threads at once.
 ///
@@ -109,5 +109,54 @@ impl<S: Source + ?Sized> Read for RangeReader<S> {
         }
         self.at += n as u64;
         Ok(n)
+    }
+}
+
+/// Bytes that [`Blocks`] reads at a time.
+const BLOCK_BYTES: usize = 4 << 20;
+
+/// A source that is gone through from front to back in small steps: it reads large blocks and keeps the last one. What
+/// is longer than a block is read past it.
+pub(crate) struct Blocks {
+    source: Arc<dyn Source>,
+    /// Where it begins, and its bytes.
+    kept: Mutex<(u64, Vec<u8>)>,
+}
+
+impl Blocks {
+    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, kept: Mutex::default() }
+    }
+}
+
+impl Source for Blocks {
+    fn size_bytes(&self) -> u64 {
+        self.source.size_bytes()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.size_bytes().saturating_sub(offset);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, block) = &mut *kept;
+        if !(*start..*start + block.len() as u64).contains(&offset) {
+            let n = left.min(BLOCK_BYTES as u64) as usize;
+            // Half a block would pass for the end of the source.
+            let mut bytes = std::mem::take(block);
+            bytes.resize(n, 0);
+            self.source.read_exact_at(offset, &mut bytes)?;
+            (*start, *block) = (offset, bytes);
+        }
+        let from = (offset - *start) as usize;
+        let n = buffer.len().min(block.len() - from);
+        buffer[..n].copy_from_slice(&block[from..from + n]);
+        Ok(n)
+    }
+
+    fn stream(self: Arc<Self>, offset: u64, size_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
+        if size_bytes > BLOCK_BYTES as u64 {
+            return Arc::clone(&self.source).stream(offset, size_bytes);
+        }
+        let end = offset.saturating_add(size_bytes);
+        Ok(Box::new(RangeReader { source: self, at: offset, end }))
     }
 }

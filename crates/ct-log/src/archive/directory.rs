@@ -1,8 +1,8 @@
 //! The central directory: found from the end of the file, read in one piece, believed only within limits.
 
 use super::{
-    ArchiveError, CENTRAL_SIGNATURE, Entry, FLAG_ENCRYPTED, LOCAL_HEADER_BYTES, LOCAL_SIGNATURE, TAIL_BYTES,
-    check_sizes, u16_at, u32_at, u64_at, widen,
+    ArchiveError, CENTRAL_SIGNATURE, Entry, FLAG_DESCRIPTOR, FLAG_ENCRYPTED, LOCAL_HEADER_BYTES,
+    LOCAL_SIGNATURE, TAIL_BYTES, check_sizes, u16_at, u32_at, u64_at, widen,
 };
 use crate::source::Source;
 use crate::{Defect, Limits};
@@ -161,7 +161,9 @@ fn parse(
             uncompressed_size: u64::from(u32_at(rest, 24)),
             crc32: u32_at(rest, 16),
             header_offset: u64::from(u32_at(rest, 42)),
-            flags: u16_at(rest, 8) & FLAG_ENCRYPTED,
+            flags: u16_at(rest, 8) & (FLAG_ENCRYPTED | FLAG_DESCRIPTOR),
+            name_bytes: name_bytes as u64,
+            next_offset: 0,
         };
         widen(
             &rest[name_end..name_end + extra_bytes],
@@ -196,6 +198,18 @@ fn parse(
     let mut seen = std::collections::HashSet::new();
     entries.retain(|e| seen.insert((e.header_offset, e.name.clone())));
     check_sizes(&entries, source.size_bytes(), limits)?;
+    find_neighbours(&mut entries, place.offset);
     defects.append(&mut torn);
     Ok(entries)
+}
+
+/// Tells each member where the next one begins, the last one where the directory does.
+fn find_neighbours(entries: &mut [Entry], directory_offset: u64) {
+    let mut order: Vec<&mut Entry> = entries.iter_mut().collect();
+    order.sort_by_key(|entry| std::cmp::Reverse(entry.header_offset));
+    let mut next_offset = directory_offset;
+    for entry in order {
+        entry.next_offset = next_offset;
+        next_offset = entry.header_offset;
+    }
 }

@@ -10,7 +10,7 @@ use crate::Limits;
 use crate::source::Source;
 
 /// Bytes of a local header's extra field that one ranged read allows for. Inspect writes 20 at most.
-const EXTRA_SLACK_BYTES: u64 = 256;
+pub(super) const EXTRA_SLACK_BYTES: u64 = 256;
 /// Bytes read ahead of a deflate decoder.
 const DEFLATE_BUFFER_BYTES: usize = 64 * 1024;
 
@@ -134,6 +134,8 @@ impl EntryReader {
             crc32: range.crc32,
             header_offset: range.start,
             flags: 0,
+            name_bytes: 0,
+            next_offset: range.start.saturating_add(range.compressed_size),
         };
         let end = range.start.checked_add(range.compressed_size);
         if end.is_none_or(|end| end > source.size_bytes()) {

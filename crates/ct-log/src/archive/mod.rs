@@ -42,6 +42,8 @@ const LOCAL_HEADER_BYTES: u64 = 30;
 const FLAG_ENCRYPTED: u16 = 1;
 /// General-purpose flag: sizes and CRC follow the data.
 const FLAG_DESCRIPTOR: u16 = 8;
+/// What follows then has this length, with sizes of 32 or 64 bits.
+const DESCRIPTOR_BYTES: [u64; 2] = [16, 24];
 
 /// Why an archive or a member cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -137,6 +139,10 @@ pub struct Entry {
     /// Offset of the local header.
     pub header_offset: u64,
     flags: u16,
+    /// Length of the name as it stands in the file.
+    name_bytes: u64,
+    /// Where what stands behind it begins: the next member, or the directory.
+    next_offset: u64,
 }
 
 impl Entry {
@@ -227,6 +233,19 @@ impl Archive {
         bytes: &mut Vec<u8>,
     ) -> Result<StoredRange, ArchiveError> {
         inflater.inflate(&self.source, entry, &self.limits, bytes)
+    }
+
+    /// Whether the member fills its place when its data lies in this range: then no other range can be meant, and nothing
+    /// has to be read to know it. False says nothing: some archives have gaps. Then ask [`Archive::stored_range`].
+    pub fn is_filled_by(&self, entry: &Entry, range: &StoredRange) -> bool {
+        let names_end = entry.header_offset.saturating_add(LOCAL_HEADER_BYTES + entry.name_bytes);
+        let data_end = range.start.saturating_add(range.compressed_size);
+        let extra = range.start.checked_sub(names_end);
+        let behind = entry.next_offset.checked_sub(data_end);
+        let descriptors: &[u64] = if entry.flags & FLAG_DESCRIPTOR == 0 { &[0] } else { &DESCRIPTOR_BYTES };
+        *range == entry.range_from(range.start)
+            && extra.is_some_and(|extra| extra <= entry::EXTRA_SLACK_BYTES)
+            && behind.is_some_and(|behind| descriptors.contains(&behind))
     }
 
     /// Where the member's data lies, as its local header says: one small read.

@@ -9,7 +9,7 @@ use super::{
     LOCAL_HEADER_BYTES, LOCAL_SIGNATURE, MemberProblem, check_entry, check_expanded, check_sizes, u16_at,
     u32_at, u64_at, unwrap_io, widen,
 };
-use crate::source::Source;
+use crate::source::{Blocks, Source};
 use crate::{Defect, Limits};
 
 /// Bytes searched at a time.
@@ -26,6 +26,8 @@ pub(super) fn walk(
     limits: &Limits,
     defects: &mut Vec<Defect>,
 ) -> Result<Vec<Entry>, ArchiveError> {
+    // The walk is made of many small steps forward, which may not be a request each.
+    let source: &Arc<dyn Source> = &(Arc::new(Blocks::new(Arc::clone(source))) as _);
     let file_bytes = source.size_bytes();
     let mut entries = Vec::new();
     let mut vain_left = file_bytes.saturating_mul(VAIN_RATIO_MAX);
@@ -123,7 +125,9 @@ fn local_entry(
         compressed_size: u64::from(u32_at(&header, 18)),
         uncompressed_size: u64::from(u32_at(&header, 22)),
         header_offset: at,
-        flags: flags & FLAG_ENCRYPTED,
+        flags: flags & (FLAG_ENCRYPTED | FLAG_DESCRIPTOR),
+        name_bytes: name_bytes as u64,
+        next_offset: 0,
     };
     widen(&names[name_bytes..], [&mut entry.uncompressed_size, &mut entry.compressed_size]);
     let mut end = start.saturating_add(entry.compressed_size);
@@ -139,6 +143,7 @@ fn local_entry(
             None => entry.compressed_size = file_bytes,
         }
     }
+    entry.next_offset = end;
     Ok(Some((entry, end)))
 }
 

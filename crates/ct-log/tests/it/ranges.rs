@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use ct_log::{Limits, Log};
+use ct_log::{Limits, Log, StoredRange};
 
 use crate::support::counting::Counting;
 use crate::support::zip::{self, STORED, ZSTD};
@@ -108,4 +108,60 @@ fn the_header_of_a_document_ends_where_its_samples_begin() {
     assert_eq!(sample_bytes(&log, sample).unwrap(), samples[6].as_bytes());
     let requests = source.take_requests();
     assert_eq!(requests, [(document.find(&samples[6]).unwrap() as u64, samples[6].len() as u64)]);
+}
+
+#[test]
+fn where_samples_lie_is_known_from_the_directory() {
+    let (mut known, mut others) = (0, Vec::new());
+    for path in logs() {
+        if path.extension().unwrap() != "eval" {
+            continue;
+        }
+        let (source, log) = open(std::fs::read(&path).unwrap());
+        let archive = log.archive().unwrap();
+        for entry in archive.entries() {
+            let range = archive.stored_range(entry).unwrap();
+            source.take_requests();
+            if archive.is_filled_by(entry, &range) {
+                known += 1;
+            } else {
+                others.push(format!("{} of {}", entry.name, path.file_name().unwrap().display()));
+            }
+            assert_eq!(source.take_requests(), []);
+            for wrong in [
+                StoredRange { start: range.start - 1, ..range.clone() },
+                StoredRange { start: range.start + 1, ..range.clone() },
+                StoredRange { compressed_size: range.compressed_size + 1, ..range.clone() },
+                StoredRange { uncompressed_size: range.uncompressed_size + 1, ..range.clone() },
+                StoredRange { crc32: !range.crc32, ..range.clone() },
+                StoredRange { method: 99, ..range.clone() },
+            ] {
+                assert!(!archive.is_filled_by(entry, &wrong), "{entry:?} {wrong:?}");
+            }
+        }
+    }
+    // Behind it lies an earlier header, which is no longer in the directory.
+    assert_eq!(others, ["reductions.json of header_rewritten.eval"]);
+    assert!(known > 500, "{known}");
+}
+
+#[test]
+fn a_walk_without_a_directory_takes_large_steps() {
+    let count = |members: usize, bytes: usize| {
+        let ids: Vec<String> = (0..members).map(|i| format!("sample-{i:06}")).collect();
+        let mut members = zip::log(STORED, &ids.iter().map(String::as_str).collect::<Vec<_>>());
+        for member in &mut members {
+            let mut data = std::mem::take(&mut member.data);
+            data.resize(bytes, b' ');
+            *member = zip::member(&member.name, STORED, &data);
+        }
+        let mut archive = zip::zip(members);
+        archive.truncate(archive.len() - 30);
+        let (source, log) = open(archive);
+        (source.take_requests().len(), log.samples().unwrap().len())
+    };
+    let (few, many) = (count(10, 1000), count(1000, 1000));
+    assert_eq!((few.1, many.1, few.0), (10, 1000, many.0), "requests do not grow with the samples");
+    let (requests, samples) = count(3, 5 << 20);
+    assert!(samples == 3 && requests < 16, "a few for each block of 4 MiB, not {requests}");
 }

@@ -1,11 +1,11 @@
 //! Where the samples of stored logs lie, to check what documents say of it.
 
 use std::collections::HashMap;
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ct_log::source::Source;
-use ct_log::{Limits, Log, LogError, SampleEntry, StoredRange};
+use ct_log::{Limits, Log, LogError, StoredRange};
 use ct_model::convert::HeaderFacts;
 use ct_model::{LogHash, SampleRange, TrajectoryDocument};
 
@@ -41,15 +41,21 @@ pub(super) struct LogIndex {
     /// Positions in the list of samples.
     by_sample: HashMap<(String, u64), usize>,
     by_member: HashMap<String, usize>,
+    /// Of a JSON document: where its samples lie, by position. An archive has a directory instead.
+    document_ranges: Vec<StoredRange>,
 }
 
 impl LogIndex {
     fn open(source: Arc<dyn Source>) -> Result<Self, LogError> {
-        let log = Log::from_source(source, Limits::default())?;
+        let log = Log::from_source(Arc::clone(&source), Limits::default())?;
         let samples = log.samples()?;
         let by_sample = samples.iter().enumerate().map(|(i, s)| ((s.id.clone(), s.epoch), i)).collect();
         let by_member = samples.iter().enumerate().map(|(i, s)| (s.member_name(), i)).collect();
-        Ok(Self { by_sample, by_member, log })
+        let document_ranges = match log.archive() {
+            Some(_) => Vec::new(),
+            None => document_ranges(&log, &source)?,
+        };
+        Ok(Self { by_sample, by_member, document_ranges, log })
     }
 
     pub(super) fn facts(&self) -> Result<HeaderFacts, LogError> {
@@ -81,27 +87,61 @@ impl LogIndex {
                 "eval_sample_range.samplePath: {path:?} is not sample {id:?} with epoch {epoch}"
             ));
         }
-        let found = self.range_of(sample).map_err(|error| error.to_string())?;
-        let Some(found) = found else {
+        if sample.is_chunked() {
             return Err(format!("eval_sample_range: sample {path:?} lies in many pieces, and has no range"));
-        };
+        }
+        let found = self.range_of(position, &range.into()).map_err(|error| error.to_string())?;
         compare(range, &found)?;
         Ok(position)
     }
 
-    fn range_of(&self, sample: &SampleEntry) -> Result<Option<StoredRange>, LogError> {
-        if sample.is_chunked() {
-            return Ok(None);
+    /// Where a sample lies. What is said of it costs no request where it is right.
+    fn range_of(&self, position: usize, said: &StoredRange) -> Result<StoredRange, LogError> {
+        if let Some(range) = self.document_ranges.get(position) {
+            return Ok(range.clone());
         }
-        if let Some(archive) = self.log.archive()
-            && let Some(entry) = archive.get(&sample.member_name())
-        {
-            return Ok(Some(archive.stored_range(entry)?));
-        }
-        // A document has no list of checksums: the bytes are read.
-        let mut reader = self.log.read_sample(sample)?;
-        io::copy(&mut io::BufReader::with_capacity(COPY_BYTES, reader.by_ref()), &mut io::sink())?;
-        Ok(reader.stored_range())
+        let sample = &self.log.samples()?[position];
+        let archive = self.log.archive().ok_or(LogError::Empty)?;
+        let name = sample.member_name();
+        let entry = archive.get(&name);
+        let entry = entry.ok_or_else(|| LogError::NoSample { id: sample.id.clone(), epoch: sample.epoch })?;
+        Ok(if archive.is_filled_by(entry, said) { said.clone() } else { archive.stored_range(entry)? })
+    }
+}
+
+/// Where the samples of a JSON document lie. It has no list of checksums: its bytes are read, once.
+fn document_ranges(log: &Log, source: &Arc<dyn Source>) -> Result<Vec<StoredRange>, LogError> {
+    let mut ranges = Vec::new();
+    for sample in log.samples()? {
+        let range = log.read_sample(sample)?.stored_range();
+        ranges.extend(range);
+    }
+    let mut order: Vec<&mut StoredRange> = ranges.iter_mut().collect();
+    order.sort_by_key(|range| range.start);
+    let mut whole =
+        io::BufReader::with_capacity(COPY_BYTES, Arc::clone(source).stream(0, source.size_bytes())?);
+    let mut at = 0;
+    for range in order {
+        io::copy(&mut whole.by_ref().take(range.start - at), &mut io::sink())?;
+        let mut sum = Sum(crc32fast::Hasher::new());
+        io::copy(&mut whole.by_ref().take(range.compressed_size), &mut sum)?;
+        range.crc32 = sum.0.finalize();
+        at = range.start + range.compressed_size;
+    }
+    Ok(ranges)
+}
+
+/// The CRC-32 of what is written into it.
+struct Sum(crc32fast::Hasher);
+
+impl io::Write for Sum {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
