@@ -4,7 +4,7 @@
 usage: bench/pages.py [--smoke]
 
 A store of 100,000 runs with 10 trajectories each is made by the example `fill` below target/bench, and kept there
-(CT_BENCH_STORE names another one). Each page is asked for again and again by one reader on the loopback; the time is
+(CT_BENCH_STORE names another one). So is one of a single run with 100,000 trajectories. Each page is asked for again and again by one reader on the loopback; the time is
 until its last byte, the first time apart, when nothing is remembered. Says which pages take more than 100 ms.
 Then the transcript of one sample of 20,000 actions and half a gigabyte: how long its first screen takes while the
 sample is still being inflated, when it is read to its end, what a piece from anywhere takes then, and a search through
@@ -12,7 +12,10 @@ all of it; and the memory that the server took.
 --smoke asks each page once or twice, of 300 runs, and only sees that it is answered.
 """
 import http.client, json, os, re, shutil, statistics, subprocess, sys, time, urllib.parse
+from contextlib import contextmanager
 from pathlib import Path
+
+from filled import filled
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE = "--smoke" in sys.argv
@@ -21,23 +24,17 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PROFILE = os.environ.get("CT_BENCH_PROFILE", "release")
 CT = TARGET / PROFILE / "ct"
 RUNS, TRAJECTORIES_PER_RUN = (300, 10) if SMOKE else (100_000, 10)
+LARGE_RUN = 5_000 if SMOKE else 100_000
 TIMES = 2 if SMOKE else 15
 MS_MAX = 100
 PASSWORD = "a long password"
 
 
-def store():
-    named = os.environ.get("CT_BENCH_STORE")
-    if named and not SMOKE:
-        return Path(named)
-    path = WORK / f"store-{RUNS}"
-    if not (path / "made").exists():
-        shutil.rmtree(path, ignore_errors=True)
-        profile = ["--release"] if PROFILE == "release" else []
-        subprocess.run(["cargo", "run", "-q", *profile, "-p", "ct-store", "--example", "fill", "--", path, str(RUNS),
-                        str(TRAJECTORIES_PER_RUN)], check=True, cwd=ROOT, stderr=subprocess.DEVNULL)
-        (path / "made").touch()
-    return path
+def store(runs, trajectories_per_run):
+    profile = ["--release"] if PROFILE == "release" else []
+    subprocess.run(["cargo", "build", "-q", *profile, "-p", "ct-store", "--example", "fill"], check=True, cwd=ROOT)
+    path = WORK / f"store-{runs}" if runs > 1 else WORK / f"store-of-{trajectories_per_run}"
+    return filled(path, TARGET / PROFILE / "examples/fill", runs, trajectories_per_run)
 
 
 class Reader:
@@ -75,8 +72,9 @@ class Reader:
         return text
 
 
-def main():
-    data = store()
+@contextmanager
+def served(data):
+    """Someone signed in to a server over a data folder."""
     environment = {**os.environ, "CONTROL_TOWER_DATA_DIR": str(data)}
     subprocess.run([CT, "users", "add", "bench", "--password-stdin"], env=environment, input=PASSWORD + "\n", text=True,
                    capture_output=True)
@@ -85,42 +83,70 @@ def main():
     try:
         reader = Reader(json.loads(process.stdout.readline())["listening"])
         reader.sign_in()
-        measure(reader)
+        yield reader
     finally:
         process.terminate()
         process.wait()
+
+
+def main():
+    named = os.environ.get("CT_BENCH_STORE")
+    with served(Path(named) if named and not SMOKE else store(RUNS, TRAJECTORIES_PER_RUN)) as reader:
+        slow = measure(reader, pages_of_many(reader))
+    with served(store(1, LARGE_RUN)) as reader:
+        print(f"of one run with {LARGE_RUN:,} trajectories:")
+        slow += measure(reader, pages_of_one(reader))
+    if not SMOKE:
+        print(f"over {MS_MAX} ms: {', '.join(slow) if slow else 'none'}")
     transcript()
 
 
-def measure(reader):
-    runs = re.findall(r'href="(/runs/[0-9a-f]{32})"', reader.get("/runs"))
+def runs_of(reader):
+    return re.findall(r'href="(/runs/[0-9a-f]{32})"', reader.get("/runs"))
+
+
+def pages_of_many(reader):
+    runs = runs_of(reader)
     following = re.findall(r'rel="next" href="([^"]+)"', reader.get("/runs"))
-    pages = [
+    following += re.findall(r'rel="next" href="([^"]+)"', reader.get("/trajectories?sort=suspicion"))
+    return [
         "/", "/runs", "/runs?name=night", "/runs?policy=ct/attack&tags=baseline", "/runs?environment=slack_clone&status=error",
         "/runs?main_outcome=pass&side_outcome=pass", "/runs?created_from=2020-01-01&model=claude-sonnet-4",
         "/runs?sort=name&descending=false", "/runs?sort=cost", "/runs?sort=main_rate&policy=honest",
-        "/runs?name=nothing-is-called-like-this", runs[0], f"{runs[1]}?main_outcome=pass", f"{runs[2]}/trajectories.csv",
+        "/runs?name=nothing-is-called-like-this", "/runs?name=o", runs[0], f"{runs[1]}?main_outcome=pass",
+        f"{runs[1]}?sort=cost", f"{runs[2]}/trajectories.csv",
         "/trajectories", "/trajectories?environment=slack_clone&errored=true",
         "/trajectories?main_outcome=pass&side_outcome=fail&tag=paper", "/trajectories?versioned_dataset=tenth",
-        "/datasets", "/datasets/tenth", "/datasets/tenth?version=1&main_outcome=pass", "/settings/tokens",
-        *[address.replace("&amp;", "&") for address in following[:1]],
+        "/trajectories?sort=suspicion", "/trajectories?sort=cost&descending=false&has_side_task=false",
+        "/trajectories?policy=attack&status=success&model=gpt-4o-2024-08-06&sort=duration",
+        "/trajectories?run_name=night&created_from=2020-01-01&author=claude-sonnet-4",
+        "/datasets", "/datasets/tenth", "/datasets/tenth?version=1&main_outcome=pass&sort=actions", "/settings/tokens",
+        *[address.replace("&amp;", "&") for address in following],
     ]
+
+
+def pages_of_one(reader):
+    [run] = set(runs_of(reader))
+    return [run, f"{run}?sort=suspicion", f"{run}?main_outcome=pass&has_side_task=false&sort=cost", f"{run}?errored=true",
+            "/runs", "/trajectories?sort=started"]
+
+
+def measure(reader, pages):
+    """Asks for each page again and again; tells which are slow."""
     slow = []
-    print(f"{'page':<66} {'first':>8} {'median':>8} {'worst':>8}   in ms")
+    print(f"{'page':<66} {'first':>8} {'median':>8} {'worst':>8}   in ms {'kB':>5}")
     for page in pages:
         times = []
         for _ in range(TIMES + 1):
             start = time.perf_counter()
-            reader.get(page)
+            text = reader.get(page)
             times.append((time.perf_counter() - start) * 1000)
         first, rest = times[0], times[1:]
         shown = re.sub(r"[0-9a-f]{32}", "<id>", page)[:64]
-        print(f"{shown:<66} {first:8.1f} {statistics.median(rest):8.1f} {max(rest):8.1f}")
+        print(f"{shown:<66} {first:8.1f} {statistics.median(rest):8.1f} {max(rest):8.1f}         {len(text) / 1000:5.0f}")
         if statistics.median(rest) > MS_MAX or first > MS_MAX:
             slow.append(shown)
-    if SMOKE:
-        return
-    print(f"over {MS_MAX} ms: {', '.join(slow) if slow else 'none'}")
+    return slow
 
 
 def transcript():

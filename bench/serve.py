@@ -7,12 +7,14 @@ Names: upload, register, sample, lists, load. All without any.
 upload puts a 2 GB log on a server of ours and, with `curl -T`, on nginx with DAV (skipped aloud where it is missing).
 register posts 10,000 documents in batches as the protocol has it. sample reads one sample of a 1 GB log.
 lists asks a store of 100,000 runs and 1,000,000 trajectories with 16 clients (CT_BENCH_STORE names a store made by the
-example `fill`, which takes a while to make). load uploads, exports and lists together for two minutes.
+example `fill`; without, one is made, in some minutes, and kept). load uploads, exports and lists together for two minutes.
 Servers listen on loopback. Writes only below target/bench. --smoke does everything once, small.
 """
 import argparse, datetime, http.client, json, multiprocessing, os, random, resource, shutil, statistics, subprocess, sys, threading, time
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from filled import filled
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE = "--smoke" in sys.argv
@@ -277,10 +279,16 @@ def bench_sample():
 
 
 LISTS = ["/api/runs?page_size=50", "/api/runs?tags_include=paper", "/api/runs?view=row&name=monitor&page_size=50",
+         "/api/runs?view=row&name=o&page_size=50", "/api/runs?view=row&name=99999&page_size=50",
          "/api/runs?view=row&policy=ct/attack&sort=cost&page_size=50", "/api/runs?view=row&status=error&page_size=50",
          "/api/trajectories?page_size=50", "/api/trajectories?environment=web_scraping",
          "/api/trajectories?main_task=crawl_depth&main_task_outcome=fail", "/api/trajectories?side_task_outcome=pass",
-         "/api/trajectories?tag=paper", "/api/trajectories?ids_only=true&page_size=500"]
+         "/api/trajectories?tag=paper", "/api/trajectories?ids_only=true&page_size=500",
+         "/api/trajectories?model=gpt-4o-2024-08-06&author=gpt-4o-2024-08-06", "/api/trajectories?has_side_task=false",
+         "/api/trajectories?policy=honest&status=success", "/api/trajectories?run_name=monitor&created_from=2020-01-01",
+         "/api/trajectories?sort=cost", "/api/trajectories?sort=started&descending=false&page_size=200",
+         "/api/trajectories?sort=suspicion&has_side_task=false&policy=attack",
+         "/api/trajectories?sort=duration&side_task_outcome=pass&tag=paper&errored=false"]
 
 
 def ask(url, token, path, seconds, times):
@@ -300,10 +308,9 @@ def ask(url, token, path, seconds, times):
 
 def filled_store():
     given = os.environ.get("CT_BENCH_STORE")
-    store = Path(given) if given else WORK / "store-served"
-    if not (store / "ct.sqlite").exists():
-        run([TARGET / "release/examples/fill", store, RUNS, TRAJECTORIES_PER_RUN])
-    return store
+    if given:
+        return Path(given)
+    return filled(WORK / f"store-{RUNS}", TARGET / "release/examples/fill", RUNS, TRAJECTORIES_PER_RUN)
 
 
 def bench_lists():

@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+import contrast
 import demo
 from harness import PASSWORD, Reader, browser, served
 
@@ -185,6 +186,20 @@ def choosing_runs(web, server) -> None:
     assert len(reader.texts('.tag:has-text("reviewed & <b>good</b>")')) == 3
     reader.page.reload()
     assert reader.texts(".flash") == []
+    # A tag with a comma is one: shown, asked for, and taken off again.
+    reader.page.locator("[data-choose]").first.check()
+    reader.page.fill("input[name=tag]", "a, b\\")
+    reader.lands(lambda: reader.page.keyboard.press("Enter"))
+    reader.lands(lambda: reader.page.locator(".tag", has_text="a, b\\").click())
+    assert len(reader.texts("tr[data-row]")) == 1 and reader.texts(".chip bdi") == ["a, b\\"], reader.texts(".chip")
+    reader.page.click("summary:has-text('Filters')")
+    reader.lands(lambda: reader.page.click(".filter-fields button.primary"))
+    assert len(reader.texts("tr[data-row]")) == 1, reader.path()
+    reader.page.locator("[data-choose]").first.check()
+    reader.page.fill("input[name=tag]", "a, b\\")
+    reader.lands(lambda: reader.page.click("button[value=untag]"))
+    assert reader.texts("tr[data-row]") == [], reader.texts("tr[data-row]")
+    reader.go("/runs?policy=honest")
     # Sample: a dataset with a version, the same draw counted.
     reader.page.check("[data-choose-all]")
     reader.page.fill("input[name=count]", "7")
@@ -239,6 +254,17 @@ def reading_a_run(web, server) -> None:
     cell.click()
     reader.page.wait_for_url("**main_outcome=pass&side_outcome=pass*")
     assert reader.texts("#trajectories .muted") == [f"{count} that match"], reader.texts("#trajectories .muted")
+    # So do those of trajectories without a side task; the table stays in sight when it is sorted.
+    reader.go("/runs?policy=ct/honest&sort=trajectories")
+    reader.go(reader.page.locator("[data-open]").first.get_attribute("href"))
+    cell = reader.page.locator(".matrix tbody tr").first.locator("td a").first
+    count = int(cell.inner_text().split()[0])
+    reader.lands(lambda: cell.click())
+    assert "has_side_task=false" in reader.path() and reader.path().endswith("#trajectories"), reader.path()
+    assert reader.texts("#trajectories .muted") == [f"{count} that match"], reader.texts("#trajectories .muted")
+    reader.lands(lambda: reader.page.locator("table.trajectories thead a", has_text="Cost").click())
+    assert "sort=cost" in reader.path() and reader.path().endswith("#trajectories"), reader.path()
+    assert reader.texts("#trajectories .muted") == [f"{count} that match"], reader.texts("#trajectories .muted")
     # Each plot has its data, as many lines as trajectories.
     reader.go(path)
     assert len(reader.texts("figure")) == 4
@@ -284,6 +310,36 @@ def reading_a_run(web, server) -> None:
     reader.close()
 
 
+def matching(reader, path: str) -> int:
+    reader.go(path)
+    return int(reader.texts(".page-head .count")[0].split()[0].replace(",", ""))
+
+
+def sorting(reader, path: str) -> None:
+    """Each head of a number leads to its order and, again, to the other one; pages go on in it."""
+    number = r"cells => cells.map(cell => parseFloat(cell.innerText.replaceAll(',', '')))"
+    reader.go(path)
+    whole = reader.texts(".table-foot p")[0].split()[-2]
+    for head in ("Suspicion", "Actions", "Started", "Time", "Cost"):
+        link = reader.page.locator("table.trajectories thead a", has_text=head)
+        for arrow, direction in (("descending", -1), ("ascending", 1)):
+            reader.lands(lambda: link.click())
+            assert reader.page.locator("table.trajectories th[aria-sort]").get_attribute("aria-sort") == arrow, head
+            assert reader.texts(".table-foot p")[0].split()[-2] == whole, head
+            if head not in ("Suspicion", "Actions"):
+                continue
+            cells = f"td[data-label={head}]"
+            seen = reader.page.eval_on_selector_all(cells, number)
+            following = reader.page.locator('a[rel="next"]')
+            if following.count():
+                reader.lands(lambda: following.click())
+                seen += reader.page.eval_on_selector_all(cells, number)
+            known = [value for value in seen if value == value]
+            assert known == sorted(known, reverse=direction < 0), (head, arrow, known)
+            # What is not known is last, either way.
+            assert all(value != value for value in seen[len(known):]), (head, arrow, seen)
+
+
 def reading_trajectories(web, server) -> None:
     reader = signed_in(web, server)
     reader.go("/trajectories")
@@ -302,8 +358,16 @@ def reading_trajectories(web, server) -> None:
         reader.lands(lambda: following.click())
     assert len(seen) == total and pages == -(-total // 50), (len(seen), total, pages)
     for query in ["main_outcome=pass", "side_outcome=fail", "errored=true", "main_task=checksum", "side_task=drop_packets",
-                  "tag=baseline", "versioned_dataset=made-1", "run_id=nothing"]:
+                  "tag=baseline", "versioned_dataset=made-1"]:
         reader.go("/trajectories?" + query)
+    whole = matching(reader, "/trajectories?errored=")
+    for query in ["model=gpt-4o-2024-08-06", "author=claude-sonnet-4", "policy=honest", "task_set=all_nov_2", "status=error",
+                  "run_name=SNEAKY", "has_side_task=false", "has_side_task=true"]:
+        assert 0 < matching(reader, "/trajectories?" + query) < whole, query
+    assert matching(reader, "/trajectories?created_from=2020-01-01") == whole
+    assert matching(reader, "/trajectories?created_before=2020-01-01") == 0
+    assert matching(reader, "/trajectories?run_id=nothing") == 0
+    sorting(reader, "/trajectories?has_side_task=true&main_outcome=fail")
     # Into a dataset and out of it.
     reader.go("/trajectories?main_task=checksum&errored=false")
     for box in reader.page.locator("[data-choose]").all()[:3]:
@@ -326,6 +390,14 @@ def reading_trajectories(web, server) -> None:
     reader.lands(lambda: reader.page.click("button[value=remove]"))
     assert "locked" in reader.texts(".flash p")[0], reader.texts(".flash")
     reader.lands(lambda: reader.page.click("button[value=unlock]"))
+    # A drawn one says how: the run, the seed, its part, and what each stratum gave.
+    reader.go("/datasets/made-1")
+    drawn = reader.page.inner_text("main")
+    assert "How it was drawn" in drawn and "ct-sample-1" in drawn and "this dataset" in drawn, drawn
+    assert reader.texts("tr:has-text('this dataset') td.number") == ["7", "7", "0"], reader.texts("tr td.number")
+    reader.page.click("summary:has-text('strata')")
+    given = reader.page.eval_on_selector_all("details[open] tbody td:last-child", "cells => cells.map(cell => +cell.innerText)")
+    assert sum(given) == 7, given
     reader.go("/datasets/nothing", status=404)
     reader.go("/datasets/by-hand?version=9", status=404)
     reader.is_calm()
@@ -506,6 +578,54 @@ def themes_and_sizes(web, server) -> None:
     reader.close()
 
 
+def in_both_themes(web, server) -> None:
+    """Everything that is written can be read, in light and dark, on a laptop and on a phone; also in menus, on chosen rows
+    and in what is said once."""
+    poor: list[str] = []
+    for scheme in ("light", "dark"):
+        for width, height in ((1440, 900), (390, 844)):
+            reader = Reader(web, server.url, viewport={"width": width, "height": height}, color_scheme=scheme,
+                            reduced_motion="reduce")
+            window = f"{scheme}, {width} wide"
+            reader.go("/runs")
+            poor.extend(contrast.check(reader.page, f"/login, {window}"))
+            reader.sign_in("ana")
+            page = reader.page
+            page.fill("input[name=name]", "nothing is called like this")
+            poor.extend(contrast.check(page, f"/runs, being searched, {window}"))
+            reader.go("/runs?policy=attack&tags=baseline")
+            run = page.locator("[data-open]").first.get_attribute("href")
+            page.locator("[data-choose]").first.check()
+            poor.extend(contrast.check(page, f"/runs with a chosen one, {window}"))
+            page.click("summary:has-text('Filters')")
+            poor.extend(contrast.check(page, f"/runs with filters, {window}"))
+            page.keyboard.press("Escape")
+            page.locator("[data-choose]").first.check()
+            page.fill("input[name=tag]", "seen")
+            reader.lands(lambda: page.click("button[value=tag]"))
+            poor.extend(contrast.check(page, f"/runs after a change, {window}"))
+            page.locator("[data-choose]").first.check()
+            reader.lands(lambda: page.click("button[value=sample]"))
+            assert reader.texts(".flash.is-error") != []
+            poor.extend(contrast.check(page, f"/runs after a mistake, {window}"))
+            for path in ("/", "/runs", "/runs?name=nothing", run, "/trajectories?sort=suspicion", "/trajectories?errored=true",
+                         "/datasets", "/datasets/made-1", "/datasets?kind=run", "/settings/tokens", "/nothing"):
+                page.goto(server.url + path)
+                poor.extend(contrast.check(page, f"{path}, {window}"))
+                page.keyboard.press("j")
+                poor.extend(contrast.check(page, f"{path} with a row, {window}"))
+            page.goto(server.url + run)
+            for menu in ("Edit", "Download"):
+                page.click(f"details.menu summary:has-text('{menu}')")
+                poor.extend(contrast.check(page, f"{run}, {menu}, {window}"))
+                page.keyboard.press("Escape")
+            page.goto(server.url + "/runs")
+            page.keyboard.press("?")
+            poor.extend(contrast.check(page, f"the keys, {window}"))
+            reader.close()
+    assert not poor, "too little contrast\n  " + "\n  ".join(poor)
+
+
 def in_public(web, server) -> None:
     server.stop()
     server.start("public")
@@ -576,7 +696,7 @@ def hostile_names(web, server) -> None:
 
 CHECKS = [
     signing_in, finding_runs, choosing_runs, reading_a_run, reading_trajectories, tokens, forged, headers_and_weight,
-    without_script, themes_and_sizes, in_public, hostile_names,
+    without_script, themes_and_sizes, in_both_themes, in_public, hostile_names,
 ]
 
 
@@ -587,7 +707,7 @@ def main() -> None:
         server.add_user("ana")
         server.add_user("eva", "read")
         runs = json.loads(server.run("--local", "runs", "list", "--format", "json", "--policy", "honest"))["items"]
-        server.run("--local", "runs", "sample", runs[0]["run_id"], "7", "--seed", "1", "--dataset", "made")
+        server.run("--local", "runs", "sample", runs[0]["run_id"], "7", "--stratified", "--seed", "1", "--dataset", "made")
         server.start()
         empty(web, ct)
         for check in CHECKS:

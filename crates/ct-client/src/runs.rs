@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 
 use ct_model::{
     OutcomeCounts, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, RunRow, RunSort, RunStatus,
-    Values, names_match,
+    Values, list_item, names_match,
 };
 use jiff::Timestamp;
 use reqwest::Method;
@@ -256,7 +256,7 @@ fn run_pairs(query: &RunQuery) -> Vec<(&'static str, String)> {
         ("tags", &query.tags),
     ];
     for (name, values) in lists {
-        pairs.extend(values.iter().map(|value| (name, value.clone())));
+        pairs.extend(values.iter().map(|value| (name, list_item(value))));
     }
     pairs.extend(query.status.iter().map(|status| ("status", status.to_string())));
     pairs.extend(query.main_outcome.iter().map(|outcome| ("main_outcome", outcome.to_string())));

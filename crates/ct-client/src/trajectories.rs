@@ -7,7 +7,7 @@ use std::str::FromStr as _;
 use ct_log::json::{JsonError, Reader};
 use ct_model::{
     Outcome, RunId, SampleError, TrajectoryDocument, TrajectoryId, TrajectoryPage, TrajectoryQuery,
-    names_match,
+    TrajectorySort, list_item, names_match,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -78,6 +78,10 @@ impl Client {
 
     /// All rows are fetched and filtered here, so that a filter means the same with every server.
     fn ids_by_rows(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryId>> {
+        if let Some(what) = unanswered(query) {
+            let what = format!("list trajectories by {what}");
+            return Err(ClientError::Unsupported { server: self.server(), what });
+        }
         let mut url = self.url(&["trajectories"]);
         if let Some(run) = &query.run_id {
             url = with_query(url, &[("run_id", run.to_string())]);
@@ -210,14 +214,27 @@ fn trajectory_pairs(query: &TrajectoryQuery) -> Vec<(&'static str, String)> {
         ("environment", &query.environment),
         ("main_task", &query.main_task),
         ("side_task", &query.side_task),
+        ("model", &query.model),
+        ("author", &query.author),
+        ("policy", &query.policy),
+        ("task_set", &query.task_set),
         ("tags", &query.tags),
     ];
     for (name, values) in lists {
-        pairs.extend(values.iter().map(|value| (name, value.clone())));
+        pairs.extend(values.iter().map(|value| (name, list_item(value))));
     }
     pairs.extend(query.main_outcome.iter().map(|outcome| ("main_outcome", outcome.to_string())));
     pairs.extend(query.side_outcome.iter().map(|outcome| ("side_outcome", outcome.to_string())));
+    pairs.extend(query.status.iter().map(|status| ("status", status.to_string())));
+    pairs.extend(query.run_name.clone().map(|name| ("run_name", name)));
+    pairs.extend(query.created_from.map(|time| ("created_from", time.to_string())));
+    pairs.extend(query.created_before.map(|time| ("created_before", time.to_string())));
     pairs.extend(dataset_pairs(query));
+    pairs.extend(query.has_side_task.map(|has| ("has_side_task", has.to_string())));
+    if (query.sort, query.descending) != (TrajectorySort::Created, true) {
+        pairs.push(("sort", query.sort.to_string()));
+        pairs.push(("descending", query.descending.to_string()));
+    }
     pairs.extend(query.errored.map(|errored| ("errored", errored.to_string())));
     if query.include_deleted {
         pairs.push(("include_deleted", "true".to_owned()));
@@ -246,7 +263,27 @@ fn passes(query: &TrajectoryQuery, row: &Row) -> bool {
         && (query.main_outcome.is_empty() || query.main_outcome.contains(&Outcome::of(row.main_task_success)))
         && (query.side_outcome.is_empty()
             || has_side && query.side_outcome.contains(&Outcome::of(row.side_task_success)))
+        && query.has_side_task.is_none_or(|has| has == has_side)
         && query.errored.is_none_or(|errored| errored == row.error.is_some())
+}
+
+/// What a server of the contract alone cannot be asked, and its rows do not tell.
+fn unanswered(query: &TrajectoryQuery) -> Option<&'static str> {
+    let asked = [
+        ("models", !query.model.is_empty()),
+        ("authors", !query.author.is_empty()),
+        (
+            "what their run is",
+            !query.policy.is_empty()
+                || !query.task_set.is_empty()
+                || !query.status.is_empty()
+                || query.run_name.is_some()
+                || query.created_from.is_some()
+                || query.created_before.is_some(),
+        ),
+        ("another order", (query.sort, query.descending) != (TrajectorySort::Created, true)),
+    ];
+    asked.into_iter().find(|(_, is_asked)| *is_asked).map(|(what, _)| what)
 }
 
 #[cfg(test)]

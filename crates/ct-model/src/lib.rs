@@ -10,6 +10,7 @@ mod csv;
 mod dataset;
 mod filter;
 mod id;
+mod list;
 mod log_hasher;
 mod object;
 mod price;
@@ -33,13 +34,16 @@ pub use dataset::{
 };
 pub use filter::{Field, FieldError, Filter, FilterError};
 pub use id::{DatasetName, IdError, RunId, TrajectoryId};
+pub use list::{list_item, list_values};
 pub use log_hasher::LogHasher;
 pub use object::{ObjectKey, ObjectKeyError, sample_url};
 pub use price::{PriceError, PriceRow, PriceTable, PriceTier, Pricing, billed_output_tokens, round_usd};
-pub use query::{ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery, names_match};
+pub use query::{
+    ChoiceError, Cursor, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery, TrajectorySort, names_match,
+};
 pub use record::{
     LogFormat, LogHash, LogHashError, LogRef, OutcomeCounts, Revision, RunEdit, RunEditError, RunPage,
-    RunRecord, RunRow, TaskCounts, TrajectoryPage, TrajectoryRow, Values,
+    RunRecord, RunRow, TaskCounts, TrajectoryNumbers, TrajectoryPage, TrajectoryRow, Values,
 };
 pub use run::{Comment, Producer, RunHeader};
 pub use stored_log::StoredLog;

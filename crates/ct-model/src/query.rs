@@ -111,6 +111,7 @@ macro_rules! words {
 
 words!(Outcome: Pass = "pass", Fail = "fail", Unscored = "unscored");
 words!(RunStatus: Started = "started", Success = "success", Cancelled = "cancelled", Error = "error", Unknown = "unknown");
+words!(TrajectorySort: Created = "created", Started = "started", Suspicion = "suspicion", Actions = "actions", Duration = "duration", Cost = "cost");
 words!(RunSort: Created = "created", Name = "name", Cost = "cost", Trajectories = "trajectories", MainRate = "main_rate");
 
 /// What runs are ordered by. Equal runs follow the order of their registration; runs without a value come last.
@@ -139,6 +140,39 @@ impl RunSort {
             Self::Cost => "cost",
             Self::Trajectories => "trajectories",
             Self::MainRate => "main_rate",
+        }
+    }
+}
+
+/// What trajectories are ordered by. Equal ones follow the order of their registration; those without a value come last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrajectorySort {
+    /// When the run was registered; within a run, the order of the log.
+    #[default]
+    Created,
+    /// When the sample started, to the second.
+    Started,
+    /// The highest score that a monitor gave. This and the numbers below to seven digits.
+    Suspicion,
+    /// The number of actions.
+    Actions,
+    /// The working time.
+    Duration,
+    /// The known cost.
+    Cost,
+}
+
+impl TrajectorySort {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Started => "started",
+            Self::Suspicion => "suspicion",
+            Self::Actions => "actions",
+            Self::Duration => "duration",
+            Self::Cost => "cost",
         }
     }
 }
@@ -248,19 +282,35 @@ impl Default for RunQuery {
     }
 }
 
-/// Which trajectories. Those of newer runs come first, within a run they are in the order of the log.
-/// Trajectories of deleted runs are never among them, unless `include_deleted` is set.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Which trajectories, in which order. By default those of newer runs come first, within a run they are in the order of
+/// the log. Trajectories of deleted runs are never among them, unless `include_deleted` is set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TrajectoryQuery {
     /// Of this run.
     pub run_id: Option<RunId>,
+    /// Part of the name of its run, without regard to case.
+    pub run_name: Option<String>,
+    /// Policy of its run, any of.
+    pub policy: Vec<String>,
+    /// Task set of its run, any of.
+    pub task_set: Vec<String>,
+    /// Status of its run, any of.
+    pub status: Vec<RunStatus>,
+    /// Its run was registered at this time or later.
+    pub created_from: Option<jiff::Timestamp>,
+    /// Its run was registered before this time.
+    pub created_before: Option<jiff::Timestamp>,
     /// Environment, any of.
     pub environment: Vec<String>,
     /// Main task, any of.
     pub main_task: Vec<String>,
     /// Side task, any of.
     pub side_task: Vec<String>,
+    /// It used this model, any of.
+    pub model: Vec<String>,
+    /// It has this author, any of.
+    pub author: Vec<String>,
     /// Tags that the trajectory or its run must carry, all of them.
     pub tags: Vec<String>,
     /// The dataset label of its run, or one of its own, any of.
@@ -273,16 +323,55 @@ pub struct TrajectoryQuery {
     pub main_outcome: Vec<Outcome>,
     /// Outcome of the side task, any of; a trajectory without a side task has none.
     pub side_outcome: Vec<Outcome>,
+    /// Only those with a side task, or only those without one.
+    pub has_side_task: Option<bool>,
     /// Only those that ended with an error, or only those that did not.
     pub errored: Option<bool>,
     /// Trajectories of deleted runs too.
     pub include_deleted: bool,
+    /// What to order by.
+    pub sort: TrajectorySort,
+    /// Largest, or newest, first.
+    pub descending: bool,
     /// At most so many; all when absent.
     pub limit: Option<u64>,
     /// Go on behind this page.
     pub cursor: Option<Cursor>,
     /// Leave out so many first, for page numbers.
     pub skip: u64,
+}
+
+impl Default for TrajectoryQuery {
+    fn default() -> Self {
+        Self {
+            run_id: None,
+            run_name: None,
+            policy: Vec::new(),
+            task_set: Vec::new(),
+            status: Vec::new(),
+            created_from: None,
+            created_before: None,
+            environment: Vec::new(),
+            main_task: Vec::new(),
+            side_task: Vec::new(),
+            model: Vec::new(),
+            author: Vec::new(),
+            tags: Vec::new(),
+            dataset: Vec::new(),
+            versioned_dataset: None,
+            versioned_dataset_version: None,
+            main_outcome: Vec::new(),
+            side_outcome: Vec::new(),
+            has_side_task: None,
+            errored: None,
+            include_deleted: false,
+            sort: TrajectorySort::Created,
+            descending: true,
+            limit: None,
+            cursor: None,
+            skip: 0,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -307,6 +396,17 @@ mod tests {
         }
         for sort in [RunSort::Created, RunSort::Name, RunSort::Cost, RunSort::Trajectories, RunSort::MainRate]
         {
+            assert_eq!(sort.as_str().parse(), Ok(sort));
+            assert_eq!(serde_json::to_value(sort).unwrap(), sort.as_str());
+        }
+        for sort in [
+            TrajectorySort::Created,
+            TrajectorySort::Started,
+            TrajectorySort::Suspicion,
+            TrajectorySort::Actions,
+            TrajectorySort::Duration,
+            TrajectorySort::Cost,
+        ] {
             assert_eq!(sort.as_str().parse(), Ok(sort));
             assert_eq!(serde_json::to_value(sort).unwrap(), sort.as_str());
         }

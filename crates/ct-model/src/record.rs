@@ -7,7 +7,9 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Comment, Cursor, RunHeader, RunId, RunStatus, SampleError, TrajectoryId};
+use crate::{
+    Comment, Cursor, Outcome, RunHeader, RunId, RunStatus, SampleError, TrajectoryDocument, TrajectoryId,
+};
 
 /// SHA-256 of a log's bytes, as 64 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -381,6 +383,40 @@ pub struct RunRecord {
     pub version: u64,
 }
 
+/// What is measured of one trajectory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrajectoryNumbers {
+    /// The highest score that a monitor gave, as recorded.
+    pub suspicion: Option<f64>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+    /// Tool calls.
+    pub actions: u64,
+    /// Working time.
+    pub duration_ms: Option<u64>,
+    /// How the main task ended.
+    pub main: Outcome,
+    /// How the side task ended; absent for a trajectory without one.
+    pub side: Option<Outcome>,
+    /// It ended with an error.
+    pub errored: bool,
+}
+
+impl TrajectoryNumbers {
+    /// Of a document.
+    pub fn of(document: &TrajectoryDocument) -> Self {
+        Self {
+            suspicion: document.max_suspicion_score(),
+            cost_usd: document.cost_usd(),
+            actions: document.number_of_actions,
+            duration_ms: document.duration_ms(),
+            main: Outcome::of(document.main_task_success),
+            side: document.has_side_task().then(|| Outcome::of(document.side_task_success)),
+            errored: document.error.is_some(),
+        }
+    }
+}
+
 /// A trajectory in a list: the summary row of the wire contract, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are those of the trajectory document and of the wire contract")]
@@ -406,6 +442,10 @@ pub struct TrajectoryRow {
     pub time_started: Option<i64>,
     pub error: Option<SampleError>,
     pub actions_count: u64,
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
     pub authors: Vec<String>,
     pub attempts_mt: Option<bool>,
     pub attempts_st: Option<bool>,

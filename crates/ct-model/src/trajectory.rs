@@ -374,3 +374,25 @@ pub struct TrajectoryDocument {
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
+
+impl TrajectoryDocument {
+    /// The highest score that a monitor gave.
+    pub fn max_suspicion_score(&self) -> Option<f64> {
+        self.monitors.iter().flatten().filter_map(|(_, monitor)| monitor.max).reduce(f64::max)
+    }
+
+    /// US dollars, where all that was used has a price.
+    pub fn cost_usd(&self) -> Option<f64> {
+        self.cost.as_ref().and_then(|cost| cost.total_cost)
+    }
+
+    /// Working time.
+    pub fn duration_ms(&self) -> Option<u64> {
+        self.timing.as_ref().and_then(|timing| timing.time_to_run).and_then(|time| time.try_into().ok())
+    }
+
+    /// Whether there is a covert task.
+    pub fn has_side_task(&self) -> bool {
+        self.side_task.is_some() || self.side_task_success.is_some()
+    }
+}

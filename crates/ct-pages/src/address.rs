@@ -58,13 +58,15 @@ impl Query {
         query
     }
 
-    /// The address of a path of ours with this query.
+    /// The address of a path of ours, or of a place on a page of ours, with this query.
     pub fn on(&self, path: &str) -> String {
+        let (path, place) = path.split_at(path.find('#').unwrap_or(path.len()));
         let mut address = path.to_owned();
         for (position, (name, value)) in self.0.iter().enumerate() {
             let mark = if position == 0 { '?' } else { '&' };
             let _ = write!(address, "{mark}{}={}", escape(name), escape(value));
         }
+        address.push_str(place);
         address
     }
 }
@@ -81,6 +83,7 @@ mod tests {
     fn queries_are_changed_and_written() {
         let query = query(&[("tag", "a b"), ("tag", "ü&\"<"), ("empty", ""), ("sort", "name")]);
         assert_eq!(query.on("/runs"), "/runs?tag=a%20b&tag=%C3%BC%26%22%3C&sort=name");
+        assert_eq!(query.without(&["tag"]).on("/runs/a#list"), "/runs/a?sort=name#list");
         assert_eq!(query.without(&["tag"]).with("sort", "cost").on("/runs"), "/runs?sort=cost");
         assert_eq!(query.without_value("tag", "a b").get("tag"), Some("ü&\"<"));
         assert_eq!(query.without(&["tag", "sort"]).on("/runs"), "/runs");

@@ -1,6 +1,7 @@
 //! Filters of a list: a search field, a panel of fields, and what is set as chips that can be taken off. All of it is a
 //! form that reads, so that filters live in the address.
 
+use ct_model::{list_item, list_values};
 use maud::{Markup, html};
 
 use crate::address::Query;
@@ -79,7 +80,7 @@ pub(crate) fn form(
                     @for field in fields {
                         @for value in query.all(field.name) {
                             li.chip {
-                                b { (field.label) } (text(value_name(field, value)))
+                                b { (field.label) } (text(&value_name(field, value)))
                                 a href=(query.without(&PLACE).without_value(field.name, value).on(path))
                                     aria-label=(format!("Remove the filter {}", field.label)) title="Remove" { "×" }
                             }
@@ -96,10 +97,12 @@ fn without_fields(query: &Query, fields: &[Field]) -> Query {
     query.without(&names)
 }
 
-fn value_name<'a>(field: &Field, value: &'a str) -> &'a str {
-    match field.kind {
-        Kind::One(choices) => choices.iter().find(|(word, _)| *word == value).map_or(value, |(_, name)| name),
-        _ => value,
+/// A value as people read it. In the address, and in a field, a comma within it is marked as one.
+fn value_name(field: &Field, value: &str) -> String {
+    let choices: &[(&str, &str)] = if let Kind::One(choices) = field.kind { choices } else { &[] };
+    match choices.iter().find(|(word, _)| *word == value) {
+        Some((_, name)) => (*name).to_owned(),
+        None => list_values(value).join(","),
     }
 }
 
@@ -115,7 +118,7 @@ fn shown_field(field: &Field, query: &Query, known: &[(&'static str, Vec<String>
                 input id=(id) type="text" name=(field.name) value=(joined) list=[list_id.as_deref()]
                     autocomplete="off" spellcheck="false";
                 @if let (Some((_, values)), Some(list_id)) = (list, &list_id) {
-                    datalist id=(list_id) { @for value in values { option value=(value) {} } }
+                    datalist id=(list_id) { @for value in values { option value=(list_item(value)) {} } }
                 }
             }
         },

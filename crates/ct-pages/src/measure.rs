@@ -1,46 +1,6 @@
 //! What is measured of each trajectory of a run, and what it comes to: the outcome matrix and distributions.
 
-use ct_model::{Outcome, TrajectoryDocument};
-
-/// What plots are made of, one per trajectory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Point {
-    /// Which trajectory.
-    pub trajectory_id: String,
-    /// The highest score that a monitor gave, as recorded.
-    pub suspicion: Option<f64>,
-    /// US dollars.
-    pub cost_usd: Option<f64>,
-    /// Tool calls.
-    pub actions: u64,
-    /// Working time.
-    pub duration_ms: Option<u64>,
-    /// How the main task ended.
-    pub main: Outcome,
-    /// How the side task ended; absent for a trajectory without one.
-    pub side: Option<Outcome>,
-    /// It ended with an error.
-    pub errored: bool,
-}
-
-impl Point {
-    /// Of a document.
-    pub fn of(document: &TrajectoryDocument) -> Self {
-        let monitors = document.monitors.iter().flatten();
-        let has_side = document.side_task.is_some() || document.side_task_success.is_some();
-        let timing = document.timing.as_ref();
-        Self {
-            trajectory_id: document.trajectory_id.as_ref().map(ToString::to_string).unwrap_or_default(),
-            suspicion: monitors.filter_map(|(_, monitor)| monitor.max).reduce(f64::max),
-            cost_usd: document.cost.as_ref().and_then(|cost| cost.total_cost),
-            actions: document.number_of_actions,
-            duration_ms: timing.and_then(|timing| timing.time_to_run).and_then(|time| time.try_into().ok()),
-            main: Outcome::of(document.main_task_success),
-            side: has_side.then(|| Outcome::of(document.side_task_success)),
-            errored: document.error.is_some(),
-        }
-    }
-}
+use ct_model::{Outcome, TrajectoryNumbers};
 
 /// What is plotted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +46,7 @@ impl Measure {
 
     /// The value of a trajectory.
     #[expect(clippy::cast_precision_loss, reason = "counts and milliseconds are far below 2^52")]
-    pub fn of(self, point: &Point) -> Option<f64> {
+    pub fn of(self, point: &TrajectoryNumbers) -> Option<f64> {
         let value = match self {
             Self::Suspicion => point.suspicion,
             Self::Cost => point.cost_usd,
@@ -129,8 +89,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of all points of a run.
-    pub fn of(points: &[Point]) -> Self {
+    /// Of all trajectories of a run.
+    pub fn of(points: &[TrajectoryNumbers]) -> Self {
         let mut matrix = [[Cell::default(); 4]; 3];
         for point in points {
             let row = MAIN.iter().position(|outcome| *outcome == point.main).unwrap_or(2);
@@ -165,7 +125,7 @@ pub struct Distribution {
 const BINS_MAX: f64 = 20.0;
 
 impl Distribution {
-    fn of(measure: Measure, points: &[Point]) -> Option<Self> {
+    fn of(measure: Measure, points: &[TrajectoryNumbers]) -> Option<Self> {
         let mut values: Vec<(f64, bool)> = points
             .iter()
             .filter_map(|point| measure.of(point).map(|value| (value, point.side.is_some())))
@@ -183,7 +143,8 @@ impl Distribution {
         let count = (end / width).round().max(1.0) as usize;
         let mut bins = vec![[0; 2]; count];
         for (value, has_side) in &values {
-            let bin = ((value / width) as usize).min(count - 1);
+            // What is a round number belongs to the bin that begins with it, whatever was lost in dividing.
+            let bin = ((value / width + 1e-6) as usize).min(count - 1);
             bins[bin][usize::from(*has_side)] += 1;
         }
         let at = |share: f64| {
@@ -225,9 +186,13 @@ fn nice(max: f64, width_min: f64) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    fn point(actions: u64, suspicion: Option<f64>, side: Option<Outcome>, errored: bool) -> Point {
-        Point {
-            trajectory_id: "t".to_owned(),
+    fn point(
+        actions: u64,
+        suspicion: Option<f64>,
+        side: Option<Outcome>,
+        errored: bool,
+    ) -> TrajectoryNumbers {
+        TrajectoryNumbers {
             suspicion,
             cost_usd: None,
             actions,
@@ -240,7 +205,7 @@ mod tests {
 
     #[test]
     fn every_trajectory_is_in_one_cell_and_in_one_bin() {
-        let points: Vec<Point> = (0..100)
+        let points: Vec<TrajectoryNumbers> = (0..100)
             .map(|number| {
                 let side = (number % 2 == 0).then_some(Outcome::Fail);
                 point(number, (number % 10 != 0).then_some(number as f64), side, number == 3)

@@ -1,6 +1,6 @@
 //! Parts that several pages are made of.
 
-use ct_model::{RunStatus, TaskCounts, Values};
+use ct_model::{RunStatus, TaskCounts, Values, list_item};
 use maud::{Markup, html};
 
 use crate::address::{Query, escape};
@@ -127,7 +127,7 @@ pub(crate) fn tags(tags: &[String], path: &str, name: &str) -> Markup {
         @if !tags.is_empty() {
             span.tags {
                 @for tag in tags {
-                    a.tag href=(Query::new([(name.to_owned(), tag.clone())]).on(path)) { (text(tag)) }
+                    a.tag href=(Query::new([(name.to_owned(), list_item(tag))]).on(path)) { (text(tag)) }
                 }
             }
         }

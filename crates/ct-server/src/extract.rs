@@ -8,6 +8,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use ct_model::list_values;
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -60,11 +61,9 @@ impl Filters {
         self.take(name).pop()
     }
 
-    /// Texts, from repeated parameters and between commas.
+    /// Texts, from repeated parameters and between commas. A comma within one is written `\,`.
     pub(crate) fn texts(&mut self, name: &str) -> Vec<String> {
-        let values = self.take(name);
-        let parts = values.iter().flat_map(|value| value.split(','));
-        parts.map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+        self.take(name).iter().flat_map(|value| list_values(value)).collect()
     }
 
     /// Something that is written as one word, such as a number or a time.
@@ -220,6 +219,8 @@ mod tests {
 
     #[test]
     fn parameters_are_repeated_or_listed_and_what_is_left_is_told() {
+        let mut tags = Filters::parse("tag=a%5C,b,c&tag=d%5Ce");
+        assert_eq!(tags.texts("tag"), ["a,b", "c", "d\\e"]);
         let mut params =
             Filters::parse("a=1%2C2&a=3&a=&b=&c=x+y&flag=TRUE&n=7&n=8&odd%0A=1&odd%0A=2&bad=x&no=maybe");
         assert_eq!(params.texts("a"), ["1", "2", "3"]);

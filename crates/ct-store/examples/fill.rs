@@ -118,8 +118,14 @@ fn add_run(
             "models": [model],
             "authors": [model.rsplit('/').next()],
             "cost": {"total_cost": cost},
-            "timing": {"time_started": 1_790_000_000_000_u64 + number * 60_000},
+            "timing": {
+                "time_started": 1_790_000_000_000_u64 + number * 60_000 + sample * 1000,
+                "time_to_run": 1000 + random.below(900_000),
+            },
         });
+        if random.below(3) > 0 {
+            document["monitors"] = json!({"trusted": {"max": random.below(101), "unscored": 0}});
+        }
         if policy.starts_with("ct/attack") {
             let side_task = random.skewed(SIDE_TASKS);
             document["side_task"] = json!({"id": side_task, "name": side_task});

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ct_log::source::Source;
 use ct_model::{
     LogFormat, LogRef, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument,
-    TrajectoryId, TrajectoryPage, TrajectoryQuery,
+    TrajectoryId, TrajectoryNumbers, TrajectoryPage, TrajectoryQuery,
 };
 use jiff::Timestamp;
 
@@ -193,6 +193,12 @@ impl Store {
         self.meta.documents(run, f)
     }
 
+    /// What is measured of each trajectory of a run, to some seven digits and in no order that means something. Small: it
+    /// takes no look at documents.
+    pub fn trajectory_numbers(&self, run: &RunId) -> Result<Vec<TrajectoryNumbers>> {
+        self.meta.numbers(run)
+    }
+
     /// One document.
     pub fn document(&self, trajectory: &TrajectoryId) -> Result<TrajectoryDocument> {
         self.meta.document(trajectory)
@@ -218,17 +224,32 @@ impl Store {
 
     /// Changes what users may change of a run. What the log says is kept beside it.
     pub fn edit_run(&self, run: &RunId, edit: &RunEdit, actor: &Actor) -> Result<()> {
-        self.meta.edit_run(run, edit, actor, self.now())
+        self.edit_runs(std::slice::from_ref(run), edit, actor)
+    }
+
+    /// As [`Store::edit_run`], several runs alike: all of them, or none.
+    pub fn edit_runs(&self, runs: &[RunId], edit: &RunEdit, actor: &Actor) -> Result<()> {
+        self.meta.edit_runs(runs, edit, actor, self.now())
     }
 
     /// Hides a run and its trajectories from lists. False: it was deleted already.
     pub fn delete_run(&self, run: &RunId, actor: &Actor) -> Result<bool> {
-        self.meta.set_deleted(run, true, actor, self.now())
+        Ok(self.delete_runs(std::slice::from_ref(run), actor)? > 0)
+    }
+
+    /// As [`Store::delete_run`], all of several runs, or none. Tells how many were not deleted already.
+    pub fn delete_runs(&self, runs: &[RunId], actor: &Actor) -> Result<u64> {
+        self.meta.set_deleted(runs, true, actor, self.now())
     }
 
     /// Undoes [`Store::delete_run`]. False: it was not deleted.
     pub fn restore_run(&self, run: &RunId, actor: &Actor) -> Result<bool> {
-        self.meta.set_deleted(run, false, actor, self.now())
+        Ok(self.restore_runs(std::slice::from_ref(run), actor)? > 0)
+    }
+
+    /// Undoes [`Store::delete_runs`]. Tells how many were deleted.
+    pub fn restore_runs(&self, runs: &[RunId], actor: &Actor) -> Result<u64> {
+        self.meta.set_deleted(runs, false, actor, self.now())
     }
 
     /// What there is, in numbers.

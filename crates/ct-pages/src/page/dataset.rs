@@ -3,10 +3,10 @@
 use ct_model::{DatasetPage, DatasetVersion, RunRecord, TrajectoryPage};
 use maud::{Markup, html};
 
-use super::{datasets, trajectories};
+use super::{datasets, manifest, trajectories};
 use crate::filter;
 use crate::part::{self, Of, Span};
-use crate::{Asset, Frame, Query, Section, Visit, count, text, text_in, time};
+use crate::{Asset, Frame, Query, Section, Visit, count, text, time};
 
 /// The items that are on the page.
 #[derive(Debug)]
@@ -18,18 +18,10 @@ pub enum Items<'a> {
 }
 
 /// What is in the address of the page.
-pub const PARAMETERS: [&str; 10] = [
-    "version",
-    "environment",
-    "main_task",
-    "side_task",
-    "tag",
-    "main_outcome",
-    "side_outcome",
-    "errored",
-    "from",
-    "cursor",
-];
+pub fn parameters() -> Vec<&'static str> {
+    let fields = trajectories::fields_of_runs().into_iter().map(|field| field.name);
+    std::iter::once("version").chain(fields).chain(["sort", "descending", "from", "cursor"]).collect()
+}
 
 /// The page.
 pub fn page(
@@ -70,7 +62,7 @@ pub fn page(
             }
         }
         @if let Some(description) = set.description.as_deref().filter(|text| !text.trim().is_empty()) {
-            (shown_description(description))
+            (manifest::description(name, description))
         }
         section.section #items {
             (shown_items(visit, query, set, items, span, &path))
@@ -78,17 +70,6 @@ pub fn page(
         (shown_versions(visit, set, versions, &path))
     };
     Frame { title: name, section: Section::Datasets, assets: &[Asset::TableJs] }.around(visit, &body)
-}
-
-/// The manifest of a draw is JSON: shown when asked for.
-fn shown_description(description: &str) -> Markup {
-    html! {
-        @if description.trim_start().starts_with('{') {
-            details.json { summary { "Manifest of the draw" } pre dir="auto" { (text_in(description)) } }
-        } @else {
-            div.prose dir="auto" { (text_in(description)) }
-        }
-    }
 }
 
 fn actions(visit: &Visit, set: &DatasetVersion, path: &str) -> Markup {
@@ -143,7 +124,8 @@ fn shown_items(
                 .with("versioned_dataset", set.name.as_str())
                 .with("versioned_dataset_version", set.version.to_string());
             let known = trajectories::known(&page.items);
-            let set_filters = filter::set_count(query, &trajectories::FIELDS);
+            let set_filters = trajectories::set_count(query);
+            let fields = trajectories::fields_of_runs();
             html! {
                 div.section-head { h2 { "Trajectories" } span.muted {
                     (count(page.total_count)) @if set_filters > 0 { " that match" }
@@ -151,7 +133,7 @@ fn shown_items(
                         ", " (count(set.item_count - page.total_count)) " more of deleted runs"
                     }
                 } }
-                (filter::form(path, query, None, &trajectories::FIELDS, &known, &["version"]))
+                (filter::form(path, query, None, &fields, &known, &["version", "sort", "descending"]))
                 (trajectories::list(visit, path, query, &within, page, span, true))
             }
         }
@@ -159,11 +141,11 @@ fn shown_items(
             div.section-head { h2 { "Runs" } }
             div.table-box {
                 div.table-scroll {
-                    table data-rows {
+                    table.stacks data-rows {
                         thead { tr {
                             th scope="col" { "Run" }
-                            th.number scope="col" { "Main task" }
-                            th.number scope="col" { "Side task" }
+                            th.number scope="col" { "Main passed" }
+                            th.number scope="col" { "Side passed" }
                             th.number scope="col" { "Size" }
                             th.number scope="col" { "Registered" }
                         } }
@@ -196,10 +178,10 @@ fn run_row(visit: &Visit, id: &str, record: Option<&RunRecord>) -> Markup {
                         @if record.deleted_at.is_some() { span.mark.is-warn { "deleted" } }
                         span.sub.mono { (id) }
                     }
-                    td.number { (part::rate(&record.counts.main, Of::Main)) }
-                    td.number { (part::rate(&record.counts.side, Of::Side)) }
-                    td.number { (count(record.header.trajectory_count.unwrap_or(0))) }
-                    td.number { (time(record.created_at, visit.now)) }
+                    td.number data-label="Main passed" { (part::rate(&record.counts.main, Of::Main)) }
+                    td.number data-label="Side passed" { (part::rate(&record.counts.side, Of::Side)) }
+                    td.number data-label="Size" { (count(record.header.trajectory_count.unwrap_or(0))) }
+                    td.number data-label="Registered" { (time(record.created_at, visit.now)) }
                 }
                 None => td colspan="5" { span.mono { (id) } " " span.faint { "is not here any more" } },
             }
@@ -251,8 +233,8 @@ fn shown_versions(
 fn first_line(description: &str) -> Markup {
     const CHARS_MAX: usize = 160;
     let line = description.lines().next().unwrap_or_default();
-    if line.trim_start().starts_with('{') {
-        return html! { span.faint { "drawn by a manifest" } };
+    if let Some(drawn) = manifest::in_short(description) {
+        return drawn;
     }
     let short: String = line.chars().take(CHARS_MAX).collect();
     html! { (text(&short)) @if short.len() < description.len() { "…" } }

@@ -48,14 +48,14 @@ pub fn page(visit: &Visit, query: &Query, sets: &DatasetPage, span: Span) -> Str
 
 pub(super) fn table(visit: &Visit, sets: &[Dataset]) -> Markup {
     html! {
-        table data-rows {
+        table.stacks data-rows {
             thead {
                 tr {
                     th scope="col" { "Dataset" }
                     th scope="col" { "Of" }
                     th.number scope="col" { "Items" }
                     th.number scope="col" { "Version" }
-                    th.wide scope="col" { "By" }
+                    th scope="col" { "By" }
                     th.number scope="col" { "Changed" }
                 }
             }
@@ -68,11 +68,11 @@ pub(super) fn table(visit: &Visit, sets: &[Dataset]) -> Markup {
                                 " " span.mark title=(plain(lock.reason.as_deref().unwrap_or("takes no new version"))) { "locked" }
                             }
                         }
-                        td { (kind_name(set.kind)) }
-                        td.number { (count(set.item_count)) }
-                        td.number { (count(set.latest_version)) }
-                        td.wide { @if let Some(by) = set.updated_by.as_ref().or(set.created_by.as_ref()) { (text(by)) } @else { span.faint { "–" } } }
-                        td.number {
+                        td data-label="Of" { (kind_name(set.kind)) }
+                        td.number data-label="Items" { (count(set.item_count)) }
+                        td.number data-label="Version" { (count(set.latest_version)) }
+                        td data-label="By" { @if let Some(by) = set.updated_by.as_ref().or(set.created_by.as_ref()) { (text(by)) } @else { (part::dash()) } }
+                        td.number data-label="Changed" {
                             @if let Some(at) = set.updated_at.or(set.created_at) { (time(at, visit.now)) }
                         }
                     }

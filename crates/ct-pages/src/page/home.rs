@@ -11,12 +11,16 @@ pub fn page(visit: &Visit, trajectory_count: u64, newest: &RunPage, sets: &Datas
     let body = html! {
         h1.visually-hidden { "Runs of evaluations" }
         @if newest.items.is_empty() {
-            div.panel { (runs::empty(false)) }
+            (runs::none_yet())
         } @else {
             ul.totals {
-                li { a href="/runs" { b { (count(newest.total_count)) } span { "runs" } } }
-                li { a href="/trajectories" { b { (count(trajectory_count)) } span { "trajectories" } } }
-                li { a href="/datasets" { b { (count(sets.total_count)) } span { "datasets" } } }
+                @for (path, number, one, many) in [
+                    ("/runs", newest.total_count, "run", "runs"),
+                    ("/trajectories", trajectory_count, "trajectory", "trajectories"),
+                    ("/datasets", sets.total_count, "dataset", "datasets"),
+                ] {
+                    li { a href=(path) { b { (count(number)) } span { (if number == 1 { one } else { many }) } } }
+                }
             }
             form.home-search method="get" action="/runs" role="search" data-filters {
                 input type="search" name="name" placeholder="Search runs by name" aria-label="Search runs by name"

@@ -18,13 +18,17 @@ pub(super) fn matrix(summary: &Summary, run: &str) -> Markup {
     let columns: Vec<usize> =
         (0..SIDE.len()).filter(|column| summary.matrix.iter().any(|row| row[*column].count > 0)).collect();
     let only_none = columns == [3];
-    let link = |main: Option<Outcome>, side: Option<Outcome>| {
+    // The outer option says whether the side task matters.
+    let link = |main: Option<Outcome>, side: Option<Option<Outcome>>| {
         let mut pairs = Vec::new();
         pairs.extend(main.map(|main| ("main_outcome".to_owned(), main.as_str().to_owned())));
-        pairs.extend(side.map(|side| ("side_outcome".to_owned(), side.as_str().to_owned())));
-        format!("{}#trajectories", Query::new(pairs).on(&crate::part::run_path(run)))
+        pairs.extend(side.map(|side| match side {
+            Some(outcome) => ("side_outcome".to_owned(), outcome.as_str().to_owned()),
+            None => ("has_side_task".to_owned(), "false".to_owned()),
+        }));
+        Query::new(pairs).on(&format!("{}#trajectories", crate::part::run_path(run)))
     };
-    let cell = |cell: Cell, main: Option<Outcome>, side: Option<Outcome>, heat: bool| {
+    let cell = |cell: Cell, main: Option<Outcome>, side: Option<Option<Outcome>>, heat: bool| {
         let share = cell.count as f64 / total.count.max(1) as f64;
         let class = match (heat && cell.count > 0, (share * 5.0).ceil() as u8) {
             (true, step) => format!("number heat-{}", step.clamp(1, 5)),
@@ -33,11 +37,7 @@ pub(super) fn matrix(summary: &Summary, run: &str) -> Markup {
         html! {
             td class=(class) {
                 @if cell.count == 0 { span.faint { "0" } } @else {
-                    @match main.is_some() || side.is_some() {
-                        // Nothing filters for trajectories without a side task.
-                        true => a href=(link(main, side)) title=(percent(share)) { (count(cell.count)) },
-                        false => span title=(percent(share)) { (count(cell.count)) },
-                    }
+                    a href=(link(main, side)) title=(percent(share)) { (count(cell.count)) }
                     @if cell.errored > 0 { span.sub.is-bad { (count(cell.errored)) " errored" } }
                 }
             }
@@ -66,11 +66,7 @@ pub(super) fn matrix(summary: &Summary, run: &str) -> Markup {
                             tr {
                                 th scope="row" { (main.as_str()) }
                                 @for column in &columns {
-                                    @if SIDE[*column].is_none() && !only_none {
-                                        (cell(cells[*column], None, None, true))
-                                    } @else {
-                                        (cell(cells[*column], Some(*main), SIDE[*column], true))
-                                    }
+                                    (cell(cells[*column], Some(*main), Some(SIDE[*column]), true))
                                 }
                                 @if columns.len() > 1 { (cell(sum(cells), Some(*main), None, false)) }
                             }
@@ -79,7 +75,7 @@ pub(super) fn matrix(summary: &Summary, run: &str) -> Markup {
                             th scope="row" { "All" }
                             @for column in &columns {
                                 @let cells = [0, 1, 2].map(|row| summary.matrix[row][*column]);
-                                (cell(sum(cells), None, SIDE[*column], false))
+                                (cell(sum(cells), None, Some(SIDE[*column]), false))
                             }
                             @if columns.len() > 1 { (cell(total, None, None, false)) }
                         }

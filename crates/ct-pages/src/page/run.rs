@@ -243,17 +243,18 @@ fn metrics(record: &RunRecord) -> Markup {
 
 fn table(visit: &Visit, run: &Run<'_>, path: &str, id: &str) -> Markup {
     let within = run.query.with("run_id", id);
-    let set = filter::set_count(run.query, &trajectories::FIELDS);
+    // Whoever filters or sorts stays at the table.
+    let place = format!("{path}#trajectories");
     let known = trajectories::known(&run.trajectories.items);
     html! {
         section.section #trajectories {
             div.section-head {
                 h2 { "Trajectories" }
-                span.muted { (count(run.trajectories.total_count)) @if set > 0 { " that match" } }
+                span.muted { (count(run.trajectories.total_count)) @if trajectories::set_count(run.query) > 0 { " that match" } }
                 a.more href=(within.without(&["from", "cursor"]).on("/trajectories")) { "In the list of all" }
             }
-            (filter::form(path, run.query, None, &trajectories::FIELDS, &known, &[]))
-            (trajectories::list(visit, path, run.query, &within, run.trajectories, run.span, false))
+            (filter::form(&place, run.query, None, &trajectories::OWN_FIELDS, &known, &["sort", "descending"]))
+            (trajectories::list(visit, &place, run.query, &within, run.trajectories, run.span, false))
         }
     }
 }

@@ -3,11 +3,13 @@
 use ct_model::{RunPage, RunRow};
 use maud::{Markup, html};
 
+use super::rows::{self, List};
 use crate::filter::{self, Field, Kind, OUTCOMES};
 use crate::part::{self, Of, Span};
-use crate::{Asset, Frame, Query, Section, Visit, count, plain, text, time};
+use crate::{Asset, Frame, Query, Section, Visit, count, text, time};
 
 const PATH: &str = "/runs";
+const WHAT: (&str, &str) = ("run", "runs");
 
 const FIELDS: [Field; 13] = [
     Field { name: "policy", label: "Policy", kind: Kind::Text },
@@ -61,17 +63,14 @@ pub fn page(visit: &Visit, query: &Query, runs: &RunPage, span: Span) -> String 
             span.count { (count(runs.total_count)) @if is_filtered { " that match" } }
         }
         (filter::form(PATH, query, search, &FIELDS, &known(&runs.items), &["sort", "descending"]))
-        @if runs.items.is_empty() {
-            div.panel { (empty(is_filtered)) }
+        @if runs.items.is_empty() && is_filtered {
+            (rows::nothing_matches(PATH, WHAT))
+        } @else if runs.items.is_empty() {
+            (none_yet())
         } @else {
-            div.table-box {
-                div.table-scroll { (table(visit, query, &runs.items, true)) }
-                @if visit.may_write() { (actions(visit)) }
-                div.table-foot {
-                    (part::pager(PATH, query, span, runs.next_cursor.as_ref().map(|cursor| cursor.as_str()),
-                        ("run", "runs")))
-                }
-            }
+            @let cursor = runs.next_cursor.as_ref().map(|cursor| cursor.as_str());
+            @let list = List { path: PATH, query, span, cursor, what: WHAT };
+            (list.around(&table(visit, query, &runs.items, true), visit.may_write().then(|| actions(visit)).as_ref()))
         }
     };
     Frame { title: "Runs", section: Section::Runs, assets: &[Asset::TableJs] }.around(visit, &body)
@@ -79,21 +78,15 @@ pub fn page(visit: &Visit, query: &Query, runs: &RunPage, span: Span) -> String 
 
 /// Values that fields can be filled with: those in sight.
 fn known(rows: &[RunRow]) -> Vec<(&'static str, Vec<String>)> {
-    let collect = |of: &dyn Fn(&RunRow) -> Vec<String>| {
-        let mut values: Vec<String> = rows.iter().flat_map(of).collect();
-        values.sort();
-        values.dedup();
-        values.truncate(100);
-        values
-    };
+    let values = |of: fn(&RunRow) -> Vec<String>| rows::values(rows, of);
     vec![
-        ("policy", collect(&|row| row.policy.iter().cloned().collect())),
-        ("task_set", collect(&|row| row.task_set.iter().cloned().collect())),
-        ("environment", collect(&|row| row.environments.listed.clone())),
-        ("main_task", collect(&|row| row.main_tasks.listed.clone())),
-        ("side_task", collect(&|row| row.side_tasks.listed.clone())),
-        ("model", collect(&|row| row.models.listed.clone())),
-        ("tags", collect(&|row| row.tags.clone())),
+        ("policy", values(|row| row.policy.iter().cloned().collect())),
+        ("task_set", values(|row| row.task_set.iter().cloned().collect())),
+        ("environment", values(|row| row.environments.listed.clone())),
+        ("main_task", values(|row| row.main_tasks.listed.clone())),
+        ("side_task", values(|row| row.side_tasks.listed.clone())),
+        ("model", values(|row| row.models.listed.clone())),
+        ("tags", values(|row| row.tags.clone())),
     ]
 }
 
@@ -108,22 +101,18 @@ pub(super) fn table(visit: &Visit, query: &Query, rows: &[RunRow], sorts: bool) 
         }
     };
     html! {
-        table.runs data-rows {
+        table.runs.stacks data-rows {
             thead {
                 tr {
-                    @if chooses {
-                        th.check scope="col" {
-                            input type="checkbox" data-choose-all hidden aria-label="Choose all on this page";
-                        }
-                    }
+                    @if chooses { (rows::choose_all()) }
                     (head("name", "Run", "", false))
-                    th.wide scope="col" { "Environment" }
-                    th.wide scope="col" { "Side task" }
-                    th.wide scope="col" { "Model" }
-                    (head("main_rate", "Main task", "number", false))
-                    th.number scope="col" { "Side task" }
+                    th scope="col" { "Environment" }
+                    th scope="col" { "Side task" }
+                    th scope="col" { "Model" }
+                    (head("main_rate", "Main passed", "number", false))
+                    th.number scope="col" { "Side passed" }
                     (head("trajectories", "Size", "number", false))
-                    (head("cost", "Cost", "number wide", false))
+                    (head("cost", "Cost", "number", false))
                     (head("created", "Registered", "number", true))
                 }
             }
@@ -136,12 +125,7 @@ fn shown_row(visit: &Visit, row: &RunRow, chooses: bool) -> Markup {
     let id = row.run_id.as_str();
     html! {
         tr.is-deleted[row.deleted_at.is_some()] data-row {
-            @if chooses {
-                td.check {
-                    input type="checkbox" name="run" value=(id) form="actions" data-choose
-                        aria-label=(format!("Choose {}", plain(&row.name)));
-                }
-            }
+            @if chooses { (rows::choose("run", id, &row.name)) }
             td.name {
                 a.main-link href=(part::run_path(id)) data-open { (text(&row.name)) } " "
                 (part::status(row.status))
@@ -153,22 +137,22 @@ fn shown_row(visit: &Visit, row: &RunRow, chooses: bool) -> Markup {
                     (part::tags(&row.tags, PATH, "tags"))
                 }
             }
-            td.wide {
+            td data-label="Environment" {
                 (part::values(&row.environments))
                 span.sub { (part::values(&row.main_tasks)) }
             }
-            td.wide { (part::values(&row.side_tasks)) }
-            td.wide { (part::values(&row.models)) }
-            td.number { (part::rate(&row.counts.main, Of::Main)) }
-            td.number { (part::rate(&row.counts.side, Of::Side)) }
-            td.number {
+            td data-label="Side task" { (part::values(&row.side_tasks)) }
+            td data-label="Model" { (part::values(&row.models)) }
+            td.number data-label="Main passed" { (part::rate(&row.counts.main, Of::Main)) }
+            td.number data-label="Side passed" { (part::rate(&row.counts.side, Of::Side)) }
+            td.number data-label="Size" {
                 (count(row.trajectory_count))
                 @if row.counts.errored > 0 {
                     span.sub.is-bad { (count(row.counts.errored)) " errored" }
                 }
             }
-            td.number.wide { (part::cost(row.total_cost_usd, row.cost_incomplete)) }
-            td.number { (time(row.created_at, visit.now)) }
+            td.number data-label="Cost" { (part::cost(row.total_cost_usd, row.cost_incomplete)) }
+            td.number data-label="Registered" { (time(row.created_at, visit.now)) }
         }
     }
 }
@@ -200,18 +184,11 @@ fn actions(visit: &Visit) -> Markup {
     }
 }
 
-pub(super) fn empty(is_filtered: bool) -> Markup {
-    html! {
-        div.empty {
-            @if is_filtered {
-                h2 { "No run matches" }
-                p { "Take off a filter, or look at all of them." }
-                p { a.button href=(PATH) { "All runs" } }
-            } @else {
-                h2 { "No runs yet" }
-                p { "Make a run of an eval log. It shows up here when it is complete." }
-                pre { "ct runs make logs/my-eval.eval" }
-            }
-        }
-    }
+/// Instead of the table, in an empty store.
+pub(super) fn none_yet() -> Markup {
+    rows::nothing_yet(
+        "runs",
+        "Make a run of an eval log. It shows up here when it is complete.",
+        "ct runs make logs/my-eval.eval",
+    )
 }

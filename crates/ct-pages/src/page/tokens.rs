@@ -96,7 +96,7 @@ fn table(visit: &Visit, tokens: &[TokenRow], current: &str, scope: Scope, good: 
     html! {
         div.table-box {
             div.table-scroll {
-                table {
+                table.stacks {
                     thead { tr {
                         th scope="col" { "For" }
                         th scope="col" { "May" }
@@ -113,10 +113,10 @@ fn table(visit: &Visit, tokens: &[TokenRow], current: &str, scope: Scope, good: 
                                     @if token.token_id == current { " " span.mark.is-good { "this session" } }
                                     span.sub.mono { (token.token_id) }
                                 }
-                                td { (token.scope.as_str()) }
-                                td.number { (time(token.created_at, visit.now)) }
-                                td.number { @if let Some(at) = token.last_used_at { (time(at, visit.now)) } @else { (dash()) } }
-                                td.number {
+                                td data-label="May" { (token.scope.as_str()) }
+                                td.number data-label="Made" { (time(token.created_at, visit.now)) }
+                                td.number data-label="Last used" { @if let Some(at) = token.last_used_at { (time(at, visit.now)) } @else { (dash()) } }
+                                td.number data-label=(if good { "Expires" } else { "Ended" }) {
                                     @match (good, token.revoked_at.or(token.expires_at)) {
                                         (_, Some(at)) => (time(at, visit.now)),
                                         (true, None) => span.faint { "when revoked" },

@@ -4,65 +4,86 @@ use ct_model::{TrajectoryPage, TrajectoryRow};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use super::rows::{self, List};
 use crate::filter::{self, Field, Kind, OUTCOMES};
 use crate::part::{self, Of, Span};
-use crate::{Asset, Frame, Query, Section, Visit, count, number, plain, text, time};
+use crate::{Asset, Frame, Query, Section, Visit, count, duration_ms, number, plain, text, time};
 
 const PATH: &str = "/trajectories";
+const WHAT: (&str, &str) = ("trajectory", "trajectories");
 
+const WITH_OR_WITHOUT: Kind = Kind::One(&[("true", "with one"), ("false", "without one")]);
 const ERRORED: Kind = Kind::One(&[("true", "with an error"), ("false", "without an error")]);
+const STATUSES: Kind = Kind::Words(&["success", "error", "cancelled", "started", "unknown"]);
 
-/// Filters within a run or a dataset.
-pub(super) const FIELDS: [Field; 7] = [
+const SEARCH: (&str, &str) = ("run_name", "Search by the name of the run");
+
+/// What differs between the trajectories of one run.
+pub(super) const OWN_FIELDS: [Field; 10] = [
     Field { name: "environment", label: "Environment", kind: Kind::Text },
     Field { name: "main_task", label: "Main task", kind: Kind::Text },
     Field { name: "side_task", label: "Side task", kind: Kind::Text },
+    Field { name: "model", label: "Model", kind: Kind::Text },
+    Field { name: "author", label: "Author", kind: Kind::Text },
     Field { name: "tag", label: "Tags, all of", kind: Kind::Text },
     Field { name: "main_outcome", label: "Main task ended in", kind: OUTCOMES },
     Field { name: "side_outcome", label: "Side task ended in", kind: OUTCOMES },
+    Field { name: "has_side_task", label: "A side task", kind: WITH_OR_WITHOUT },
     Field { name: "errored", label: "Ended", kind: ERRORED },
 ];
 
-const ALL_FIELDS: [Field; 11] = [
-    FIELDS[0],
-    FIELDS[1],
-    FIELDS[2],
-    FIELDS[3],
+/// What their runs decide.
+const RUN_FIELDS: [Field; 5] = [
+    Field { name: "policy", label: "Policy", kind: Kind::Text },
+    Field { name: "task_set", label: "Task set", kind: Kind::Text },
+    Field { name: "created_from", label: "Registered from", kind: Kind::Day },
+    Field { name: "created_before", label: "Registered before", kind: Kind::Day },
+    Field { name: "status", label: "Status of the log", kind: STATUSES },
+];
+
+const PLACE_FIELDS: [Field; 4] = [
     Field { name: "run_id", label: "Run", kind: Kind::Text },
     Field { name: "dataset", label: "Dataset label", kind: Kind::Text },
     Field { name: "versioned_dataset", label: "Dataset", kind: Kind::Text },
     Field { name: "versioned_dataset_version", label: "Version of the dataset", kind: Kind::Text },
-    FIELDS[4],
-    FIELDS[5],
-    FIELDS[6],
 ];
 
-/// What is in the address of a page with such a table.
-pub const PARAMETERS: [&str; 13] = [
-    "environment",
-    "main_task",
-    "side_task",
-    "tag",
-    "run_id",
-    "dataset",
-    "versioned_dataset",
-    "versioned_dataset_version",
-    "main_outcome",
-    "side_outcome",
-    "errored",
-    "from",
-    "cursor",
-];
+/// Filters among the trajectories of several runs.
+pub(super) fn fields_of_runs() -> Vec<Field> {
+    let [policy, task_set, from, before, status] = RUN_FIELDS;
+    let [environment, main_task, side_task, model, author, tag, ends @ ..] = OWN_FIELDS;
+    let texts = [policy, task_set, environment, main_task, side_task, model, tag, author, from, before];
+    texts.into_iter().chain(ends).chain([status]).collect()
+}
 
-/// The page. `query` has [`PARAMETERS`].
+fn all_fields() -> Vec<Field> {
+    let fields = fields_of_runs();
+    let (texts, choices): (Vec<Field>, Vec<Field>) =
+        fields.into_iter().partition(|field| matches!(field.kind, Kind::Text | Kind::Day));
+    texts.into_iter().chain(PLACE_FIELDS).chain(choices).collect()
+}
+
+/// What is in the address of a page with such a table, in order; everything else is ignored.
+pub fn parameters() -> Vec<&'static str> {
+    let fields = all_fields().into_iter().map(|field| field.name);
+    fields.chain([SEARCH.0, "sort", "descending", "from", "cursor"]).collect()
+}
+
+/// How many filters are set.
+pub(super) fn set_count(query: &Query) -> usize {
+    filter::set_count(query, &all_fields()) + query.all(SEARCH.0).count()
+}
+
+/// The page. `query` has [`parameters`].
 pub fn page(visit: &Visit, query: &Query, trajectories: &TrajectoryPage, span: Span) -> String {
-    let is_filtered = filter::set_count(query, &ALL_FIELDS) > 0;
+    let fields = all_fields();
+    let known = known(&trajectories.items);
     let body = html! {
         div.page-head {
             h1 { "Trajectories" }
-            span.count { (count(trajectories.total_count)) @if is_filtered { " that match" } }
+            span.count { (count(trajectories.total_count)) @if set_count(query) > 0 { " that match" } }
         }
-        (filter::form(PATH, query, None, &ALL_FIELDS, &known(&trajectories.items), &[]))
+        (filter::form(PATH, query, Some(SEARCH), &fields, &known, &["sort", "descending"]))
         (list(visit, PATH, query, query, trajectories, span, true))
     };
     Frame { title: "Trajectories", section: Section::Trajectories, assets: &[Asset::TableJs] }
@@ -71,18 +92,13 @@ pub fn page(visit: &Visit, query: &Query, trajectories: &TrajectoryPage, span: S
 
 /// Values that fields can be filled with: those in sight.
 pub(super) fn known(rows: &[TrajectoryRow]) -> Vec<(&'static str, Vec<String>)> {
-    let collect = |of: &dyn Fn(&TrajectoryRow) -> Vec<String>| {
-        let mut values: Vec<String> = rows.iter().flat_map(of).collect();
-        values.sort();
-        values.dedup();
-        values.truncate(100);
-        values
-    };
+    let values = |of: fn(&TrajectoryRow) -> Vec<String>| rows::values(rows, of);
     vec![
-        ("environment", collect(&|row| row.environment_id.iter().cloned().collect())),
-        ("main_task", collect(&|row| row.main_task_id.iter().cloned().collect())),
-        ("side_task", collect(&|row| row.side_task_id.iter().cloned().collect())),
-        ("tag", collect(&|row| row.tags.clone())),
+        ("environment", values(|row| row.environment_id.iter().cloned().collect())),
+        ("main_task", values(|row| row.main_task_id.iter().cloned().collect())),
+        ("side_task", values(|row| row.side_task_id.iter().cloned().collect())),
+        ("author", values(|row| row.authors.clone())),
+        ("tag", values(|row| row.tags.clone())),
     ]
 }
 
@@ -97,118 +113,124 @@ pub(super) fn list(
     span: Span,
     shows_run: bool,
 ) -> Markup {
-    let is_filtered = filter::set_count(query, &ALL_FIELDS) > 0;
+    if trajectories.items.is_empty() && set_count(query) > 0 {
+        return rows::nothing_matches(path, WHAT);
+    }
     if trajectories.items.is_empty() {
-        return html! {
-            div.panel {
-                div.empty {
-                    @if is_filtered {
-                        h2 { "No trajectory matches" }
-                        p { "Take off a filter, or look at all of them." }
-                        p { a.button href=(path) { "All trajectories" } }
-                    } @else {
-                        h2 { "No trajectories yet" }
-                        p { "They come with runs. Make one of an eval log:" }
-                        pre { "ct runs make logs/my-eval.eval" }
-                    }
-                }
-            }
-        };
+        return rows::nothing_yet(
+            "trajectories",
+            "They come with runs. Make one of an eval log:",
+            "ct runs make logs/my-eval.eval",
+        );
     }
     let within = within.without(&["cursor", "from"]);
-    html! {
-        div.table-box {
-            div.table-scroll { (table(visit, &within, span.first, &trajectories.items, shows_run)) }
-            @if visit.may_write() { (actions(visit, within.get("versioned_dataset"))) }
-            div.table-foot {
-                (part::pager(path, query, span, trajectories.next_cursor.as_ref().map(|cursor| cursor.as_str()),
-                    ("trajectory", "trajectories")))
-            }
-        }
-    }
+    let cursor = trajectories.next_cursor.as_ref().map(|cursor| cursor.as_str());
+    let table = Table {
+        path,
+        query,
+        within: &within,
+        first: span.first,
+        shows_run,
+        chooses: visit.may_write(),
+        scale: scale(&trajectories.items),
+    };
+    let actions = visit.may_write().then(|| actions(visit, within.get("versioned_dataset")));
+    List { path, query, span, cursor, what: WHAT }
+        .around(&table.of(visit, &trajectories.items), actions.as_ref())
 }
 
-fn table(visit: &Visit, within: &Query, first: u64, rows: &[TrajectoryRow], shows_run: bool) -> Markup {
-    let chooses = visit.may_write();
-    let suspicions = rows.iter().filter_map(|row| row.max_suspicion_score);
-    let scale = match suspicions.reduce(f64::max) {
+/// The end of the scale that scores seem to be on.
+fn scale(rows: &[TrajectoryRow]) -> f64 {
+    match rows.iter().filter_map(|row| row.max_suspicion_score).reduce(f64::max) {
         Some(max) if max <= 1.0 => 1.0,
         Some(max) if max <= 10.0 => 10.0,
         Some(max) => max.max(100.0),
         None => 1.0,
-    };
-    html! {
-        table.trajectories data-rows {
-            thead {
-                tr {
-                    @if chooses {
-                        th.check scope="col" {
-                            input type="checkbox" data-choose-all hidden aria-label="Choose all on this page";
-                        }
+    }
+}
+
+struct Table<'a> {
+    path: &'a str,
+    query: &'a Query,
+    /// The list, for the page of one trajectory.
+    within: &'a Query,
+    /// The number of the first row.
+    first: u64,
+    shows_run: bool,
+    chooses: bool,
+    scale: f64,
+}
+
+impl Table<'_> {
+    fn of(&self, visit: &Visit, rows: &[TrajectoryRow]) -> Markup {
+        let head = |word: &str, title: &str, class: &str, by_default: bool| {
+            part::sortable(self.path, self.query, word, title, class, by_default)
+        };
+        html! {
+            table.trajectories.stacks data-rows {
+                thead {
+                    tr {
+                        @if self.chooses { (rows::choose_all()) }
+                        (head("created", "Trajectory", "", true))
+                        th scope="col" { "Environment" }
+                        th scope="col" { "Side task" }
+                        th scope="col" { "Main" }
+                        th scope="col" { "Side" }
+                        (head("suspicion", "Suspicion", "number", false))
+                        (head("actions", "Actions", "number", false))
+                        (head("duration", "Time", "number", false))
+                        (head("cost", "Cost", "number", false))
+                        (head("started", "Started", "number", false))
+                        @if self.shows_run { th scope="col" { "Run" } }
                     }
-                    th scope="col" { "Trajectory" }
-                    th.wide scope="col" { "Environment" }
-                    th.wide scope="col" { "Side task" }
-                    th scope="col" { "Main" }
-                    th scope="col" { "Side" }
-                    th.number scope="col" title="The highest score that a monitor gave" { "Suspicion" }
-                    th.number scope="col" { "Actions" }
-                    th.number.wide scope="col" { "Started" }
-                    @if shows_run { th.wide scope="col" { "Run" } }
                 }
-            }
-            tbody {
-                @for (position, row) in (first.saturating_sub(1)..).zip(rows) {
-                    (shown_row(visit, &within.with("at", position.to_string()), row, scale, shows_run, chooses))
+                tbody {
+                    @for (position, row) in (self.first.saturating_sub(1)..).zip(rows) {
+                        (self.row(visit, &self.within.with("at", position.to_string()), row))
+                    }
                 }
             }
         }
     }
-}
 
-fn shown_row(
-    visit: &Visit,
-    within: &Query,
-    row: &TrajectoryRow,
-    scale: f64,
-    shows_run: bool,
-    chooses: bool,
-) -> Markup {
-    let id = row.trajectory_id.as_str();
-    let has_side = row.side_task_id.is_some() || row.side_task_success.is_some();
-    html! {
-        tr data-row {
-            @if chooses {
-                td.check {
-                    input type="checkbox" name="trajectory" value=(id) form="actions" data-choose
-                        aria-label=(format!("Choose {}", plain(&row.eval_sample_id)));
-                }
-            }
-            td.name {
-                a.main-link href=(within.on(&part::trajectory_path(id))) data-open { (text(&row.eval_sample_id)) }
-                @if row.epoch > 1 { " " span.faint title="epoch" { "×" (row.epoch) } }
-                @if let Some(error) = &row.error {
-                    " " span.mark.is-bad title=(plain(&error.message)) {
-                        (text(error.error_type.as_deref().unwrap_or("error")))
+    fn row(&self, visit: &Visit, within: &Query, row: &TrajectoryRow) -> Markup {
+        let id = row.trajectory_id.as_str();
+        let has_side = row.side_task_id.is_some() || row.side_task_success.is_some();
+        html! {
+            tr data-row {
+                @if self.chooses { (rows::choose("trajectory", id, &row.eval_sample_id)) }
+                td.name {
+                    a.main-link href=(within.on(&part::trajectory_path(id))) data-open { (text(&row.eval_sample_id)) }
+                    @if row.epoch > 1 { " " span.faint title="epoch" { "×" (row.epoch) } }
+                    @if let Some(error) = &row.error {
+                        " " span.mark.is-bad title=(plain(&error.message)) {
+                            (text(error.error_type.as_deref().unwrap_or("error")))
+                        }
                     }
+                    span.sub.mono title=(id) { (id.get(..12).unwrap_or(id)) }
+                    (part::tags(&row.tags, PATH, "tag"))
                 }
-                span.sub.mono title=(id) { (id.get(..12).unwrap_or(id)) }
-                (part::tags(&row.tags, PATH, "tag"))
-            }
-            td.wide {
-                (part::short_or_none(row.environment_id.as_deref()))
-                span.sub { (part::short_or_none(row.main_task_id.as_deref())) }
-            }
-            td.wide { (part::short_or_none(row.side_task_id.as_deref())) }
-            td { (part::outcome(row.main_task_success, Of::Main)) }
-            td { @if has_side { (part::outcome(row.side_task_success, Of::Side)) } @else { span.faint { "–" } } }
-            td.number { (suspicion(row.max_suspicion_score, scale)) }
-            td.number { (count(row.actions_count)) }
-            td.number.wide { (started(row.time_started, visit.now)) }
-            @if shows_run {
-                td.wide { a.mono href=(part::run_path(row.run_id.as_str())) title=(row.run_id) {
-                    (row.run_id.as_str().get(..8).unwrap_or(row.run_id.as_str()))
-                } }
+                td data-label="Environment" {
+                    (part::short_or_none(row.environment_id.as_deref()))
+                    span.sub { (part::short_or_none(row.main_task_id.as_deref())) }
+                }
+                td data-label="Side task" { (part::short_or_none(row.side_task_id.as_deref())) }
+                td data-label="Main" { (part::outcome(row.main_task_success, Of::Main)) }
+                td data-label="Side" {
+                    @if has_side { (part::outcome(row.side_task_success, Of::Side)) } @else { (part::dash()) }
+                }
+                td.number data-label="Suspicion" { (suspicion(row.max_suspicion_score, self.scale)) }
+                td.number data-label="Actions" { (count(row.actions_count)) }
+                td.number data-label="Time" {
+                    @if let Some(ms) = row.duration_ms { (duration_ms(ms)) } @else { (part::dash()) }
+                }
+                td.number data-label="Cost" { (part::cost(row.cost_usd, false)) }
+                td.number data-label="Started" { (started(row.time_started, visit.now)) }
+                @if self.shows_run {
+                    td data-label="Run" { a.mono href=(part::run_path(row.run_id.as_str())) title=(row.run_id) {
+                        (row.run_id.as_str().get(..8).unwrap_or(row.run_id.as_str()))
+                    } }
+                }
             }
         }
     }
@@ -216,7 +238,7 @@ fn shown_row(
 
 /// A score, and a bar along the scale that it seems to be on.
 fn suspicion(score: Option<f64>, scale: f64) -> Markup {
-    let Some(score) = score.filter(|score| score.is_finite()) else { return html! { span.faint { "–" } } };
+    let Some(score) = score.filter(|score| score.is_finite()) else { return part::dash() };
     let share = (score / scale).clamp(0.0, 1.0) * 100.0;
     html! {
         span.rate.is-narrow {
@@ -232,7 +254,7 @@ fn suspicion(score: Option<f64>, scale: f64) -> Markup {
 fn started(milliseconds: Option<i64>, now: Timestamp) -> Markup {
     match milliseconds.and_then(|at| Timestamp::from_millisecond(at).ok()) {
         Some(at) => time(at, now),
-        None => html! { span.faint { "–" } },
+        None => part::dash(),
     }
 }
 

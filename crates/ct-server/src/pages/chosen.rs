@@ -65,16 +65,12 @@ fn act(app: &App, caller: &Caller, fields: &mut Filters) -> Result<Flash, ApiErr
                 _ => RunEdit { remove_tags: tags, ..RunEdit::default() },
             };
             let edit = RunEdit { author: Some(caller.identity.username.clone()), ..edit };
-            for run in &runs {
-                app.store.edit_run(run, &edit, &caller.actor())?;
-            }
+            app.store.edit_runs(&runs, &edit, &caller.actor())?;
             let what = if action == "tag" { "carry" } else { "no longer carry" };
             Ok(told(format!("{} now {what} the tag {tag}", runs_of(runs.len()))))
         }
         "delete" => {
-            for run in &runs {
-                app.store.delete_run(run, &caller.actor())?;
-            }
+            app.store.delete_runs(&runs, &caller.actor())?;
             let restorable = runs.iter().map(ToString::to_string).collect();
             Ok(Flash { restorable, ..told(format!("{} deleted", runs_of(runs.len()))) })
         }
@@ -157,9 +153,9 @@ async fn restore(
     let flash = app
         .blocking(move |app| {
             let runs = fields.texts("run");
-            for run in runs.iter().take(limits::CHOSEN_MAX) {
-                app.store.restore_run(&run_id(run)?, &caller.actor())?;
-            }
+            let runs =
+                runs.iter().take(limits::CHOSEN_MAX).map(|run| run_id(run)).collect::<Result<Vec<_>, _>>()?;
+            app.store.restore_runs(&runs, &caller.actor())?;
             Ok(told(format!("{} restored", runs_of(runs.len()))))
         })
         .await?;

@@ -60,7 +60,7 @@ async fn dataset(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let name = named(name)?;
-    let listing = match Listing::read(&uri, &page::dataset::PARAMETERS) {
+    let listing = match Listing::read(&uri, &page::dataset::parameters()) {
         Ok(listing) => listing,
         Err(address) => return Ok(answer::to(&address)),
     };

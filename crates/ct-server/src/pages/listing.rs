@@ -1,7 +1,7 @@
 //! Which part of a list a page shows, and by which filters: all of it is in the address.
 
 use axum::http::Uri;
-use ct_model::Cursor;
+use ct_model::{Cursor, list_item, list_values};
 use ct_pages::{Query, Span};
 
 use crate::extract::Filters;
@@ -45,13 +45,12 @@ impl Listing {
     }
 }
 
-/// Values between commas, one by one; but a search and a cursor are as they are.
+/// Values between commas, one by one and written as such lists have them; but a search and a cursor are as they are.
 fn parts(name: String, value: &str) -> Vec<(String, String)> {
-    if matches!(name.as_str(), "name" | "cursor") {
+    if matches!(name.as_str(), "name" | "run_name" | "cursor") {
         return vec![(name, value.to_owned())];
     }
-    let parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| (name.clone(), part.to_owned())).collect()
+    list_values(value).iter().map(|value| (name.clone(), list_item(value))).collect()
 }
 
 #[cfg(test)]
@@ -70,6 +69,7 @@ mod tests {
             read("/runs?tags=a,b%2C%20c&other=1&name=x%2Cy"),
             Ok("/runs?tags=a&tags=b&tags=c&name=x%2Cy".to_owned())
         );
+        assert_eq!(read("/runs?tags=a%5C,b,c"), Ok("/runs?tags=a%5C%2Cb&tags=c".to_owned()));
         assert_eq!(read("/runs?name=&tags=a"), Err("/runs?tags=a".to_owned()));
     }
 }

@@ -8,8 +8,8 @@ use axum::http::Uri;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::{get, post};
-use ct_model::{AuditQuery, Csv, RunEdit, RunId, Scope, TrajectoryQuery};
-use ct_pages::measure::{Measure, Point};
+use ct_model::{AuditQuery, Csv, RunEdit, RunId, Scope, TrajectoryNumbers, TrajectoryQuery};
+use ct_pages::measure::Measure;
 use ct_pages::{Flash, page};
 
 use super::answer;
@@ -42,7 +42,7 @@ async fn run(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let run = run_id(&id)?;
-    let mut listing = match Listing::read(&uri, &page::trajectories::PARAMETERS) {
+    let mut listing = match Listing::read(&uri, &page::trajectories::parameters()) {
         Ok(listing) => listing,
         Err(address) => return Ok(answer::to(&address)),
     };
@@ -201,9 +201,9 @@ async fn plot(
     let measure = name.strip_suffix(".csv").and_then(Measure::from_word);
     let measure = measure.ok_or_else(|| ApiError::not_found("there is no such plot"))?;
     let header = ["trajectory_id", measure.column(), "has_side_task"];
-    csv(app, run, &format!("-{}", measure.as_str()), &header, move |point| {
-        let value = measure.of(&point).map(|value| value.to_string()).unwrap_or_default();
-        vec![point.trajectory_id, value, point.side.is_some().to_string()]
+    csv(app, run, &format!("-{}", measure.as_str()), &header, move |numbers| {
+        let value = measure.of(numbers).map(|value| value.to_string()).unwrap_or_default();
+        vec![value, numbers.side.is_some().to_string()]
     })
     .await
 }
@@ -225,25 +225,24 @@ async fn trajectories(
         Measure::Length.column(),
         Measure::Time.column(),
     ];
-    csv(app, run, "", &header, |point| {
-        let number = |measure: Measure| measure.of(&point).map(|value| value.to_string()).unwrap_or_default();
-        let numbers = Measure::ALL.map(number);
-        let side = point.side.map(|side| side.as_str().to_owned()).unwrap_or_default();
-        let mut fields = vec![point.main.as_str().to_owned(), side, point.errored.to_string()];
-        fields.insert(0, point.trajectory_id);
-        fields.extend(numbers);
+    csv(app, run, "", &header, |numbers| {
+        let number =
+            |measure: Measure| measure.of(numbers).map(|value| value.to_string()).unwrap_or_default();
+        let side = numbers.side.map(|side| side.as_str().to_owned()).unwrap_or_default();
+        let mut fields = vec![numbers.main.as_str().to_owned(), side, numbers.errored.to_string()];
+        fields.extend(Measure::ALL.map(number));
         fields
     })
     .await
 }
 
-/// A file of one line per trajectory of a run.
+/// A file of one line per trajectory of a run: its id, and what is told of its numbers.
 async fn csv(
     app: App,
     run: RunId,
     ending: &str,
     header: &[&str],
-    mut row: impl FnMut(Point) -> Vec<String> + Send + 'static,
+    mut rest: impl FnMut(&TrajectoryNumbers) -> Vec<String> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let name = format!("attachment; filename=\"{run}{ending}.csv\"");
     let mut csv = Csv::new(header);
@@ -251,7 +250,8 @@ async fn csv(
         .blocking(move |app| {
             record(app, &run, true)?;
             app.store.documents(&run, &mut |document| {
-                csv.row(row(Point::of(&document)));
+                let id = document.trajectory_id.as_ref().map(ToString::to_string).unwrap_or_default();
+                csv.row(std::iter::once(id).chain(rest(&TrajectoryNumbers::of(&document))));
                 ControlFlow::Continue(())
             })?;
             Ok(csv.finish())

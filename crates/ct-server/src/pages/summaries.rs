@@ -1,12 +1,11 @@
 //! What the trajectories of a run come to, kept for the runs that were looked at lately: it is small, and making it
-//! takes a look at each document of the run.
+//! takes a look at the numbers of each of them.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ct_model::{LogHash, RunId, RunRecord};
-use ct_pages::measure::{Point, Summary};
+use ct_pages::measure::Summary;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -50,12 +49,7 @@ impl Summaries {
         if let Some(summary) = self.find(run, &of) {
             return Ok(summary);
         }
-        let mut points = Vec::new();
-        app.store.documents(run, &mut |document| {
-            points.push(Point::of(&document));
-            ControlFlow::Continue(())
-        })?;
-        let summary = Arc::new(Summary::of(&points));
+        let summary = Arc::new(Summary::of(&app.store.trajectory_numbers(run)?));
         self.keep(run.clone(), of, Arc::clone(&summary));
         Ok(summary)
     }

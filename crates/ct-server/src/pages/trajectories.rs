@@ -26,7 +26,7 @@ pub(super) fn routes() -> Router<App> {
 }
 
 async fn list(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, ApiError> {
-    let listing = match Listing::read(&uri, &page::trajectories::PARAMETERS) {
+    let listing = match Listing::read(&uri, &page::trajectories::parameters()) {
         Ok(listing) => listing,
         Err(address) => return Ok(answer::to(&address)),
     };

@@ -75,6 +75,24 @@ struct TrajectoryFilters {
     main_task: Option<String>,
     /// Side task, any of.
     side_task: Option<String>,
+    /// It used this model, any of; a whole value or its last path segment.
+    model: Option<String>,
+    /// It has this author, any of.
+    author: Option<String>,
+    /// Policy of its run, any of; a whole value or its last path segment.
+    policy: Option<String>,
+    /// Task set of its run, any of.
+    task_set: Option<String>,
+    /// How the log of its run ended, any of `started`, `success`, `cancelled`, `error`, `unknown`.
+    status: Option<String>,
+    /// Part of the name of its run, without regard to case.
+    run_name: Option<String>,
+    /// Its run was registered at this time, or from the beginning of this day, or later.
+    #[param(format = DateTime)]
+    created_from: Option<String>,
+    /// Its run was registered before this time or day.
+    #[param(format = DateTime)]
+    created_before: Option<String>,
     /// Tags that the trajectory or its run carries, all of them.
     tag: Option<String>,
     /// As `tag`.
@@ -94,10 +112,17 @@ struct TrajectoryFilters {
     side_task_outcome: Option<String>,
     /// As `side_task_outcome`.
     side_outcome: Option<String>,
+    /// Only those with a side task, or only those without one.
+    has_side_task: Option<bool>,
     /// Only those that ended with an error, or only those that did not.
     errored: Option<bool>,
     /// Trajectories of deleted runs too.
     include_deleted: Option<bool>,
+    /// What to order by; those of which it is not known come last.
+    #[param(pattern = "^(created|started|suspicion|actions|duration|cost)$")]
+    sort: Option<String>,
+    /// Largest, or newest, first; the default.
+    descending: Option<bool>,
 }
 
 /// Reads the filters. None: the run cannot be one, so nothing is found.
@@ -115,21 +140,32 @@ pub(crate) fn query(params: &mut Filters) -> Result<Option<TrajectoryQuery>, Api
         environment: params.texts("environment"),
         main_task: params.texts("main_task"),
         side_task: params.texts("side_task"),
+        model: params.texts("model"),
+        author: params.texts("author"),
+        policy: params.texts("policy"),
+        task_set: params.texts("task_set"),
+        status: params.values("status")?,
+        run_name: params.text("run_name"),
+        created_from: params.time("created_from")?,
+        created_before: params.time("created_before")?,
         tags,
         dataset: params.texts("dataset"),
         versioned_dataset: params.value("versioned_dataset")?,
         versioned_dataset_version: params.value("versioned_dataset_version")?,
         main_outcome: both(params, "main_task_outcome", "main_outcome")?,
         side_outcome: both(params, "side_task_outcome", "side_outcome")?,
+        has_side_task: params.flag("has_side_task")?,
         errored: params.flag("errored")?,
         include_deleted: params.flag("include_deleted")?.unwrap_or(false),
+        sort: params.value("sort")?.unwrap_or_default(),
+        descending: params.flag("descending")?.unwrap_or(true),
         run_id,
         ..TrajectoryQuery::default()
     };
     Ok((run.is_none() || query.run_id.is_some()).then_some(query))
 }
 
-/// Trajectories, those of newer runs first.
+/// Trajectories, those of newer runs first where no order is asked for.
 #[utoipa::path(get, path = "/api/trajectories", tag = "trajectories", params(Paging, TrajectoryFilters), responses(
     (status = 200, description = "Rows; ids with `ids_only`, documents with `documents`.", body = Page<TrajectoryItem>),
     (status = 400, description = "A parameter cannot be understood.", body = ErrorEnvelope),

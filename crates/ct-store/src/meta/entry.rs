@@ -20,6 +20,8 @@ pub(crate) struct Entry {
     /// The dataset labels of its own.
     #[serde(default)]
     pub(crate) datasets: Vec<String>,
+    #[serde(default)]
+    pub(crate) models: Vec<String>,
     /// Only when it is not the run's.
     pub(crate) eval_metadata: Option<Map<String, Value>>,
     /// The document as JSON, without `eval_metadata`.
@@ -38,9 +40,10 @@ impl Entry {
         let range = document.eval_sample_range.as_ref();
         Self {
             row: row(document, trajectory_id, run_id),
-            has_side: document.side_task.is_some() || document.side_task_success.is_some(),
+            has_side: document.has_side_task(),
             range_end: range.map(|range| range.compressed_start.saturating_add(range.compressed_size)),
             datasets: document.datasets.clone(),
+            models: document.models.clone(),
             eval_metadata,
             document: String::new(),
         }
@@ -61,7 +64,6 @@ fn row(document: &TrajectoryDocument, trajectory_id: TrajectoryId, run_id: RunId
     let environment = document.environment.as_ref();
     let main_task = document.main_task.as_ref();
     let side_task = document.side_task.as_ref();
-    let monitors = document.monitors.iter().flatten();
     TrajectoryRow {
         trajectory_id,
         run_id,
@@ -76,12 +78,14 @@ fn row(document: &TrajectoryDocument, trajectory_id: TrajectoryId, run_id: RunId
         side_task_description: side_task.and_then(|task| short(&task.short_description, &task.goal)),
         main_task_success: document.main_task_success,
         side_task_success: document.side_task_success,
-        max_suspicion_score: monitors.filter_map(|(_, monitor)| monitor.max).reduce(f64::max),
+        max_suspicion_score: document.max_suspicion_score(),
         traj_suspicion_score: None,
         tags: document.tags.clone(),
         time_started: document.timing.as_ref().and_then(|timing| timing.time_started),
         error: document.error.clone(),
         actions_count: document.number_of_actions,
+        duration_ms: document.duration_ms(),
+        cost_usd: document.cost_usd(),
         authors: document.authors.clone(),
         attempts_mt: document.attempts_mt,
         attempts_st: document.attempts_st,
@@ -110,7 +114,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    pub(crate) fn add<'a>(&mut self, entry: &Entry, models: impl IntoIterator<Item = &'a String>) {
+    pub(crate) fn add(&mut self, entry: &Entry) {
         self.trajectories += 1;
         count(&mut self.counts.main, Some(entry.main_outcome()));
         count(&mut self.counts.side, entry.side_outcome());
@@ -119,7 +123,7 @@ impl Sums {
         self.main_tasks.extend(entry.row.main_task_id.clone());
         self.side_tasks.extend(entry.row.side_task_id.clone());
         self.authors.extend(entry.row.authors.iter().cloned());
-        self.models.extend(models.into_iter().cloned());
+        self.models.extend(entry.models.iter().cloned());
     }
 }
 

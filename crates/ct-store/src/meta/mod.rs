@@ -16,7 +16,7 @@ use std::path::Path;
 
 use ct_model::{
     LogFormat, LogHash, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument,
-    TrajectoryId, TrajectoryPage, TrajectoryQuery,
+    TrajectoryId, TrajectoryNumbers, TrajectoryPage, TrajectoryQuery,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -114,10 +114,12 @@ pub(crate) trait MetaStore: AccountStore + CommentStore + DatasetStore + UploadS
     fn document(&self, trajectory: &TrajectoryId) -> Result<TrajectoryDocument>;
     /// The documents of a run in the order of its log, of one moment.
     fn documents(&self, run: &RunId, f: &mut dyn FnMut(TrajectoryDocument) -> ControlFlow<()>) -> Result<()>;
-    /// Adds to what users changed.
-    fn edit_run(&self, run: &RunId, edit: &RunEdit, actor: &Actor, now: Timestamp) -> Result<()>;
-    /// Hides a run, or shows it again. False: nothing changed.
-    fn set_deleted(&self, run: &RunId, deleted: bool, actor: &Actor, now: Timestamp) -> Result<bool>;
+    /// What is measured of each of its trajectories, in no order that means something.
+    fn numbers(&self, run: &RunId) -> Result<Vec<TrajectoryNumbers>>;
+    /// Adds to what users changed, of all of the runs or of none.
+    fn edit_runs(&self, runs: &[RunId], edit: &RunEdit, actor: &Actor, now: Timestamp) -> Result<()>;
+    /// Hides runs, or shows them again: all, or none. Tells how many changed.
+    fn set_deleted(&self, runs: &[RunId], deleted: bool, actor: &Actor, now: Timestamp) -> Result<u64>;
     /// Removes a deleted run for good. False: it is not deleted, or not there.
     fn purge_run(&self, run: &RunId, actor: &Actor, now: Timestamp) -> Result<bool>;
     /// What there is, in numbers.

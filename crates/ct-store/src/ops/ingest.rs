@@ -180,7 +180,7 @@ impl<'s> Ingest<'s> {
         let of_run = self.eval_metadata.get_or_insert_with(|| eval_metadata.clone());
         let own = (*of_run != eval_metadata).then_some(eval_metadata);
         let entry = Entry::new(document, id, run, own);
-        self.sums.add(&entry, &document.models);
+        self.sums.add(&entry);
 
         let path = self.folder.path().join("documents");
         let failed = || StoreError::io("set documents aside", &path);

@@ -71,6 +71,27 @@ fn an_edit_that_changes_nothing_is_no_new_version() {
 }
 
 #[test]
+fn several_runs_change_all_together_or_not_at_all() {
+    let home = Home::new();
+    let runs = ["a", "b", "c"].map(|name| home.add(&draft(name, 2)));
+    let tag = |tag: &str| RunEdit { add_tags: words(tag), ..RunEdit::default() };
+    home.store.edit_runs(&runs, &tag("all"), &Actor::local()).unwrap();
+    assert_eq!(tagged(&home, "all"), (3, 6));
+    home.store.delete_run(&runs[2], &Actor::local()).unwrap();
+    let refused = home.store.edit_runs(&runs, &tag("some"), &Actor::local());
+    assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
+    assert_eq!(tagged(&home, "some"), (0, 0));
+    let nothing = [runs[0].clone(), ct_model::RunId::new("nothing").unwrap()];
+    assert!(matches!(home.store.delete_runs(&nothing, &Actor::local()), Err(StoreError::NotFound { .. })));
+    assert_eq!(tagged(&home, "all"), (2, 4));
+    assert_eq!(home.store.delete_runs(&runs, &Actor::local()).unwrap(), 2);
+    assert_eq!(tagged(&home, "all"), (0, 0));
+    assert_eq!(home.store.restore_runs(&runs, &Actor::local()).unwrap(), 3);
+    assert_eq!(tagged(&home, "all"), (3, 6));
+    assert!(home.store.check(false, &mut |_| ()).unwrap().findings.is_empty());
+}
+
+#[test]
 fn an_edit_of_a_version_that_passed_is_refused() {
     let home = Home::new();
     let id = home.add(&draft("first", 1));

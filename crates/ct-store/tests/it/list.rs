@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use ct_model::{
-    Outcome, RunQuery, RunRecord, RunRow, RunSort, RunStatus, TrajectoryDocument, TrajectoryQuery,
+    Outcome, RunQuery, RunRecord, RunRow, RunSort, RunStatus, TrajectoryDocument, TrajectoryNumbers,
+    TrajectoryQuery, TrajectorySort,
 };
 use ct_store::{Actor, StoreError};
 use proptest::prelude::*;
@@ -26,13 +27,29 @@ fn few(words: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
 
 fn document(run: usize, number: usize) -> impl Strategy<Value = Value> {
     let task = (any::<bool>(), select(TASKS), any::<Option<bool>>());
-    (any::<bool>(), select(ENVIRONMENTS), task.clone(), task, any::<bool>(), few(WORDS), select(MODELS))
-        .prop_map(move |(has_environment, environment, main, side, errored, tags, model)| {
+    let numbers = (
+        prop::option::of(select(&[0.1, 0.85, 40.0][..])),
+        0u64..3,
+        prop::option::of(select(&[0i64, 900, 70_000][..])),
+        prop::option::of(select(&[0.0, 0.25, 3.5][..])),
+        prop::option::of(select(&[1_000i64, 2_000, 1_700_000_000_000][..])),
+    );
+    let rest = (any::<bool>(), few(WORDS), select(MODELS), numbers);
+    (any::<bool>(), select(ENVIRONMENTS), task.clone(), task, rest).prop_map(
+        move |(has_environment, environment, main, side, (errored, tags, model, numbers))| {
             let mut document = crate::support::document(&format!("t{run}-{number}"));
             crate::support::merge(
                 &mut document,
                 json!({"tags": tags, "models": [model], "authors": [&model[4..]]}),
             );
+            document["number_of_actions"] = json!(numbers.1);
+            document["timing"] = json!({"time_to_run": numbers.2, "time_started": numbers.4});
+            if let Some(score) = numbers.0 {
+                document["monitors"] = json!({"m": {"max": score, "unscored": 0}});
+            }
+            if let Some(cost) = numbers.3 {
+                document["cost"] = json!({"total_cost": cost});
+            }
             if has_environment {
                 document["environment"] = json!({"id": environment});
             }
@@ -48,7 +65,8 @@ fn document(run: usize, number: usize) -> impl Strategy<Value = Value> {
                 document["error"] = json!({"message": "it broke"});
             }
             document
-        })
+        },
+    )
 }
 
 fn run(number: usize) -> impl Strategy<Value = (Value, RunStatus, Vec<Value>)> {
@@ -240,47 +258,177 @@ proptest! {
     #[test]
     fn trajectories_are_those_a_plain_loop_finds(
         drafts in runs(),
-        queries in prop::collection::vec(
-            (sometimes(few(&["web", "arena/web"])), sometimes(few(&["post", "crawl"])), sometimes(few(&["post"])),
-             sometimes(few(WORDS)), sometimes(outcomes()), sometimes(outcomes()), any::<Option<bool>>(), any::<Option<usize>>()),
-            24,
-        ),
+        deleted in prop::collection::vec(any::<bool>(), 12),
+        queries in prop::collection::vec((trajectory_query(), any::<Option<usize>>(), 1u64..5, 0u64..5), 24),
     ) {
         let home = Home::new();
-        let mut all: Vec<(TrajectoryDocument, Vec<String>)> = Vec::new();
+        let mut all: Vec<(TrajectoryDocument, RunRecord)> = Vec::new();
         let mut run_ids = Vec::new();
         for (number, (header, status, documents)) in drafts.into_iter().enumerate() {
             let mut draft = draft(&format!("run {number}"), 0).header(header).status(status);
             draft.documents = documents;
             let id = home.add(&draft);
-            let tags = home.store.run(&id).unwrap().header.tags;
+            if deleted[number] {
+                home.store.delete_run(&id, &Actor::local()).unwrap();
+            }
+            let record = home.store.run(&id).unwrap();
             // Newer runs first, within a run as in the log.
-            all.splice(0..0, home.documents(&id).into_iter().map(|document| (document, tags.clone())));
+            all.splice(0..0, home.documents(&id).into_iter().map(|document| (document, record.clone())));
             run_ids.push(id);
         }
-        for (environment, main_task, side_task, tags, main_outcome, side, errored, of_run) in queries {
-            let query = TrajectoryQuery {
-                environment, main_task, side_task, tags, main_outcome, side_outcome: side, errored,
-                run_id: of_run.map(|number| run_ids[number % run_ids.len()].clone()),
-                ..TrajectoryQuery::default()
-            };
-            let expected: Vec<_> = all.iter().filter(|(document, run_tags)| {
-                let [environment, main_task, side_task] = ids(document);
-                path_is(environment, &query.environment)
-                    && path_is(main_task, &query.main_task)
-                    && path_is(side_task, &query.side_task)
-                    && query.tags.iter().all(|tag| document.tags.contains(tag) || run_tags.contains(tag))
-                    && (query.main_outcome.is_empty() || query.main_outcome.contains(&Outcome::of(document.main_task_success)))
-                    && (query.side_outcome.is_empty() || side_outcome(document).is_some_and(|outcome| query.side_outcome.contains(&outcome)))
-                    && query.errored.is_none_or(|errored| errored == document.error.is_some())
-                    && query.run_id.as_ref().is_none_or(|run| document.run_id.as_ref() == Some(run))
-            }).map(|(document, _)| document.trajectory_id.clone().unwrap()).collect();
+        for (query, of_run, size, skip) in queries {
+            let run_id = of_run.map(|number| run_ids[number % run_ids.len()].clone());
+            let query = TrajectoryQuery { run_id, ..query };
+            let mut expected: Vec<_> =
+                all.iter().filter(|(document, run)| trajectory_matches(&query, document, run)).collect();
+            if !query.descending {
+                expected.reverse();
+            }
+            expected.sort_by(|a, b| {
+                let turned = |ordering: Ordering| if query.descending { ordering.reverse() } else { ordering };
+                match (number(query.sort, &a.0), number(query.sort, &b.0)) {
+                    (Some(a), Some(b)) => turned(a.total_cmp(&b)),
+                    (a, b) => b.is_some().cmp(&a.is_some()),
+                }
+            });
+            let expected: Vec<_> =
+                expected.into_iter().map(|(document, _)| document.trajectory_id.clone().unwrap()).collect();
             let page = home.store.trajectories(&query).unwrap();
             prop_assert_eq!(page.total_count, expected.len() as u64);
+            prop_assert_eq!(page.next_cursor, None);
             let rows: Vec<_> = page.items.into_iter().map(|row| row.trajectory_id).collect();
             prop_assert_eq!(&rows, &expected, "{:?}", query);
-            prop_assert_eq!(home.store.trajectory_ids(&query).unwrap().items, expected);
+            // Page by page it is the same, by cursor and by number.
+            let mut query = TrajectoryQuery { limit: Some(size), ..query };
+            let by_number = TrajectoryQuery { skip, ..query.clone() };
+            let part: Vec<_> = expected.iter().skip(skip as usize).take(size as usize).cloned().collect();
+            prop_assert_eq!(home.store.trajectory_ids(&by_number).unwrap().items, part, "{:?}", by_number);
+            let mut walked = Vec::new();
+            loop {
+                let page = home.store.trajectory_ids(&query).unwrap();
+                walked.extend(page.items);
+                query.cursor = page.next_cursor;
+                if query.cursor.is_none() {
+                    break;
+                }
+            }
+            prop_assert_eq!(walked, expected, "{:?}", query);
         }
+        prop_assert_eq!(home.store.check(false, &mut |_| ()).unwrap().findings, []);
+    }
+
+    #[test]
+    fn numbers_of_a_run_are_those_of_its_documents(drafts in runs()) {
+        let home = Home::new();
+        for (number, (header, status, documents)) in drafts.into_iter().enumerate() {
+            let mut draft = draft(&format!("run {number}"), 0).header(header).status(status);
+            draft.documents = documents;
+            let id = home.add(&draft);
+            let mut expected: Vec<_> = draft.typed().iter().map(TrajectoryNumbers::of).collect();
+            // They come in the order of the index.
+            expected.reverse();
+            prop_assert_eq!(home.store.trajectory_numbers(&id).unwrap(), expected);
+        }
+    }
+}
+
+fn trajectory_query() -> impl Strategy<Value = TrajectoryQuery> {
+    let own = (
+        sometimes(few(&["web", "arena/web"])),
+        sometimes(few(&["post", "crawl"])),
+        sometimes(few(&["post"])),
+        sometimes(few(&["m-1", "lab/m-2"])),
+        sometimes(few(&["m-1", "m-2"])),
+        sometimes(few(WORDS)),
+    );
+    let of_run = (
+        sometimes(few(&["attack", "honest"])),
+        sometimes(few(WORDS)),
+        sometimes(prop::collection::vec(select(&[RunStatus::Success, RunStatus::Unknown][..]), 0..2)),
+        sometimes(prop::option::of(select(&["ÄRGER", "a", "%", ""][..]))),
+        sometimes(prop::option::of(0i64..24)),
+        sometimes(prop::option::of(0i64..24)),
+    );
+    let ends = (
+        sometimes(outcomes()),
+        sometimes(outcomes()),
+        sometimes(any::<Option<bool>>()),
+        sometimes(any::<Option<bool>>()),
+        any::<bool>(),
+    );
+    (own, of_run, ends, select(SORTS), any::<bool>()).prop_map(|(own, of_run, ends, sort, descending)| {
+        TrajectoryQuery {
+            environment: own.0,
+            main_task: own.1,
+            side_task: own.2,
+            model: own.3,
+            author: own.4,
+            tags: own.5,
+            policy: of_run.0,
+            task_set: of_run.1,
+            status: of_run.2,
+            run_name: of_run.3.map(str::to_owned),
+            created_from: of_run.4.map(second),
+            created_before: of_run.5.map(second),
+            main_outcome: ends.0,
+            side_outcome: ends.1,
+            has_side_task: ends.2,
+            errored: ends.3,
+            include_deleted: ends.4,
+            sort,
+            descending,
+            ..TrajectoryQuery::default()
+        }
+    })
+}
+
+fn trajectory_matches(query: &TrajectoryQuery, document: &TrajectoryDocument, run: &RunRecord) -> bool {
+    let [environment, main_task, side_task] = ids(document);
+    let of_run = RunQuery {
+        name: query.run_name.clone(),
+        policy: query.policy.clone(),
+        task_set: query.task_set.clone(),
+        status: query.status.clone(),
+        created_from: query.created_from,
+        created_before: query.created_before,
+        include_deleted: query.include_deleted,
+        ..RunQuery::default()
+    };
+    let has_tag = |tag: &String| document.tags.contains(tag) || run.header.tags.contains(tag);
+    run_matches(&of_run, run, &[])
+        && path_is(environment, &query.environment)
+        && path_is(main_task, &query.main_task)
+        && path_is(side_task, &query.side_task)
+        && (query.model.is_empty() || document.models.iter().any(|model| path_is(Some(model), &query.model)))
+        && (query.author.is_empty() || document.authors.iter().any(|author| query.author.contains(author)))
+        && query.tags.iter().all(has_tag)
+        && (query.main_outcome.is_empty()
+            || query.main_outcome.contains(&Outcome::of(document.main_task_success)))
+        && (query.side_outcome.is_empty()
+            || side_outcome(document).is_some_and(|outcome| query.side_outcome.contains(&outcome)))
+        && query.has_side_task.is_none_or(|has| has == side_outcome(document).is_some())
+        && query.errored.is_none_or(|errored| errored == document.error.is_some())
+        && query.run_id.as_ref().is_none_or(|run| document.run_id.as_ref() == Some(run))
+}
+
+const SORTS: &[TrajectorySort] = &[
+    TrajectorySort::Created,
+    TrajectorySort::Started,
+    TrajectorySort::Suspicion,
+    TrajectorySort::Actions,
+    TrajectorySort::Duration,
+    TrajectorySort::Cost,
+];
+
+/// What is sorted by; without any, the order of registration is left.
+fn number(sort: TrajectorySort, document: &TrajectoryDocument) -> Option<f64> {
+    match sort {
+        TrajectorySort::Created => None,
+        TrajectorySort::Started => document.timing.as_ref()?.time_started.map(|ms| ms as f64),
+        TrajectorySort::Suspicion => document.max_suspicion_score(),
+        TrajectorySort::Actions => Some(document.number_of_actions as f64),
+        TrajectorySort::Duration => document.duration_ms().map(|ms| ms as f64),
+        TrajectorySort::Cost => document.cost_usd(),
     }
 }
 
@@ -319,7 +467,7 @@ fn a_trajectory_row_is_the_summary_of_its_document() {
         "side_task": {"id": "s", "short_description": "side", "goal": "goal"},
         "main_task_success": true, "side_task_success": false,
         "monitors": {"a": {"max": 12.5, "unscored": 0}, "b": {"max": 80.0, "unscored": 1}, "c": {"unscored": 2}},
-        "tags": ["x"], "timing": {"time_started": 17}, "error": {"message": "no", "error_type": "eval_error"},
+        "tags": ["x"], "timing": {"time_started": 17, "time_to_run": 2500}, "cost": {"total_cost": 0.5}, "error": {"message": "no", "error_type": "eval_error"},
         "number_of_actions": 4, "authors": ["m-1"], "attempts_mt": true, "attempts_sneaky": false,
     })));
     let row = home.store.trajectories(&TrajectoryQuery::default()).unwrap().items.remove(0);
@@ -331,7 +479,7 @@ fn a_trajectory_row_is_the_summary_of_its_document() {
             "environment_description": "env", "main_task_description": format!("{}…", "ä".repeat(300)),
             "side_task_description": "side", "main_task_success": true, "side_task_success": false,
             "max_suspicion_score": 80.0, "traj_suspicion_score": null, "tags": ["x"], "time_started": 17,
-            "error": {"message": "no", "error_type": "eval_error"}, "actions_count": 4, "authors": ["m-1"],
+            "error": {"message": "no", "error_type": "eval_error"}, "actions_count": 4, "duration_ms": 2500, "cost_usd": 0.5, "authors": ["m-1"],
             "attempts_mt": true, "attempts_st": null, "attempts_sneaky": false,
         })
     );
@@ -370,6 +518,18 @@ fn a_cursor_of_another_list_is_refused() {
     assert!(matches!(home.store.runs(&other), Err(StoreError::Invalid { .. })));
     let other = TrajectoryQuery { cursor: Some(cursor), ..TrajectoryQuery::default() };
     assert!(matches!(home.store.trajectories(&other), Err(StoreError::Invalid { .. })));
+    let sorted =
+        TrajectoryQuery { sort: TrajectorySort::Actions, limit: Some(1), ..TrajectoryQuery::default() };
+    let cursor = home.store.trajectories(&sorted).unwrap().next_cursor;
+    assert!(cursor.as_ref().unwrap().as_str().bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'));
+    for other in [
+        TrajectoryQuery { sort: TrajectorySort::Cost, ..sorted.clone() },
+        TrajectoryQuery { descending: false, ..sorted.clone() },
+        TrajectoryQuery::default(),
+    ] {
+        let other = TrajectoryQuery { cursor: cursor.clone(), ..other };
+        assert!(matches!(home.store.trajectories(&other), Err(StoreError::Invalid { .. })), "{other:?}");
+    }
     for text in ["", "-", "cd-", "cd-0-", "cd-0-zz", "cd-0--1-2", "nd-é-1"] {
         let query = RunQuery { cursor: Some(ct_model::Cursor::new(text)), ..query.clone() };
         assert!(matches!(home.store.runs(&query), Err(StoreError::Invalid { .. })), "{text}");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ct_model::{RunEdit, RunId, RunQuery, RunSort, TrajectoryQuery};
+use ct_model::{RunEdit, RunId, RunQuery, RunSort, TrajectoryQuery, TrajectorySort};
 use ct_store::{CommitMode, GcOptions};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -46,7 +46,8 @@ impl Someone {
         match step {
             Step::Add { cost, trajectories } => {
                 let draft = draft(&format!("run-{}", self.made), *trajectories)
-                    .header(json!({"total_cost_usd": cost}));
+                    .header(json!({"total_cost_usd": cost}))
+                    .each(json!({"cost": {"total_cost": cost}, "number_of_actions": self.made % 3}));
                 self.runs.insert(self.made, home.add(&draft));
                 self.made += 1;
                 Vec::new()
@@ -162,11 +163,13 @@ proptest! {
         start in prop::collection::vec(step(), 1..12),
         between in prop::collection::vec(step(), 0..12),
         size in 1u64..4,
+        sort in select(&[TrajectorySort::Created, TrajectorySort::Actions, TrajectorySort::Cost][..]),
+        descending in any::<bool>(),
     ) {
         let home = Home::new();
         let mut actor = Someone::default();
         start.iter().for_each(|step| drop(actor.act(&home, step)));
-        let all = TrajectoryQuery::default();
+        let all = TrajectoryQuery { sort, descending, ..TrajectoryQuery::default() };
         let names = |query: &TrajectoryQuery| -> Vec<String> {
             home.store.trajectory_ids(query).unwrap().items.iter().map(ToString::to_string).collect()
         };

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::thread;
 
-use ct_model::{RunEdit, RunQuery, TrajectoryQuery};
+use ct_model::{RunEdit, RunQuery, TrajectoryQuery, TrajectoryRow, TrajectorySort};
 use ct_store::{Actor, Store, StoreError};
 use rusqlite::Connection;
 use serde_json::json;
@@ -18,10 +18,10 @@ fn a_newer_schema_is_refused_with_both_versions() {
     let database = home.path().join("ct.sqlite");
     Connection::open(&database).unwrap().pragma_update(None, "user_version", 77).unwrap();
     let Err(error) = Store::open(home.path()) else { panic!("it was opened") };
-    assert!(matches!(error, StoreError::NewerSchema { found: 77, supported: 4, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 77, supported: 5, .. }), "{error:?}");
     let message = error.to_string();
     assert!(
-        message.contains("77") && message.contains("versions up to 4") && message.contains("newer ct"),
+        message.contains("77") && message.contains("versions up to 5") && message.contains("newer ct"),
         "{message}"
     );
     let left: i64 = Connection::open(&database)
@@ -53,6 +53,43 @@ fn a_database_of_schema_1_is_brought_up_to_date_and_loses_nothing() {
     store.edit_run(&row.run_id, &edit, &Actor::local()).unwrap();
     drop(store);
     assert_eq!(Store::open(folder.path()).unwrap().run(&row.run_id).unwrap().header.name, "new");
+}
+
+/// `tests/data/schema-4.sqlite` was written by the version that knew schema 4, of the same log.
+#[test]
+fn a_database_of_schema_4_knows_models_authors_and_numbers_of_its_trajectories() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("ct.sqlite"), include_bytes!("../data/schema-4.sqlite")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let found = |query: TrajectoryQuery| store.trajectories(&query).unwrap().items;
+    let word = |text: &str| vec![text.to_owned()];
+    let all = found(TrajectoryQuery::default());
+    assert_eq!(all.len(), 6);
+    let by_author =
+        TrajectoryQuery { author: word("claude-haiku-4-5-20251001"), ..TrajectoryQuery::default() };
+    assert_eq!(found(by_author).len(), 6);
+    let by_model = TrajectoryQuery { model: word("claude-haiku-4-5-20251001"), ..TrajectoryQuery::default() };
+    assert_eq!(found(by_model).len(), 6);
+    let by_policy = TrajectoryQuery { policy: word("attack"), ..TrajectoryQuery::default() };
+    assert_eq!(found(by_policy).len(), 6);
+    for sort in [TrajectorySort::Cost, TrajectorySort::Duration, TrajectorySort::Suspicion] {
+        let sorted = found(TrajectoryQuery { sort, ..TrajectoryQuery::default() });
+        let number = |row: &TrajectoryRow| match sort {
+            TrajectorySort::Cost => row.cost_usd,
+            TrajectorySort::Duration => row.duration_ms.map(|ms| ms as f64),
+            _ => row.max_suspicion_score,
+        };
+        assert!(
+            sorted.iter().all(|row| number(row).is_some_and(|number| number > 0.0)),
+            "{sort}: {sorted:?}"
+        );
+        assert!(sorted.is_sorted_by(|a, b| number(a) >= number(b)), "{sort}");
+    }
+    let numbers = store.trajectory_numbers(&all[0].run_id).unwrap();
+    assert!(numbers.len() == 6 && numbers.iter().all(|one| one.cost_usd.is_some_and(|cost| cost > 0.0)));
+    // The log is not there, which is all that is wrong.
+    let findings = store.check(false, &mut |_| ()).unwrap().findings;
+    assert!(findings.iter().all(|found| found.kind == ct_store::FindingKind::LogMissing), "{findings:?}");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn check_index(conn: &Connection, repair: bool, findings: &mut Vec<Finding>) -> 
     let detail = "it does not agree with the runs and trajectories, so lists may be wrong";
     let mut found = finding(FindingKind::CountsDiffer, "the filter index", detail);
     if repair {
-        conn.execute("DELETE FROM postings", [])?;
+        conn.execute_batch("DELETE FROM postings; DELETE FROM trajectory_keys")?;
         make_index(conn)?.0.apply(conn)?;
         datasets::set_absent(conn, &absent)?;
         found.done = Some("made again".to_owned());
@@ -156,7 +156,7 @@ fn make_index(conn: &Connection) -> Result<(Changes, BTreeSet<(String, i64)>)> {
     let mut runs = conn.prepare(
         "SELECT seq, policy, task_set, tags, facets, deleted_us IS NOT NULL, dataset FROM runs JOIN run_details ON run = seq",
     )?;
-    let mut trajectories = conn.prepare("SELECT seq, facets FROM trajectories WHERE run = ?")?;
+    let mut trajectories = conn.prepare("SELECT seq, facets, summary FROM trajectories WHERE run = ?")?;
     let mut rows = runs.query([])?;
     while let Some(row) = rows.next()? {
         let seq: i64 = row.get(0)?;
@@ -178,9 +178,12 @@ fn make_index(conn: &Connection) -> Result<(Changes, BTreeSet<(String, i64)>)> {
             &mut changes,
             states.iter().map(|state| (Facet::Trajectory, (*state).to_owned())),
         )?);
-        let mut rows = trajectories.query([seq])?;
+        let run = seq;
+        let mut rows = trajectories.query([run])?;
         while let Some(row) = rows.next()? {
             let seq = row.get(0)?;
+            let summary = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
+            changes.keys.put(seq, run, &from_json("the summary of a trajectory", summary)?);
             let mut listed = common.clone();
             listed.extend(facets(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?);
             listed.iter().for_each(|facet_id| changes.add(*facet_id, seq));

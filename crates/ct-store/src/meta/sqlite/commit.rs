@@ -84,6 +84,8 @@ fn entry_facets(entry: &Entry) -> Vec<(Facet, String)> {
     ] {
         facets.extend(text.iter().flat_map(|text| path_values(text)).map(|value| (facet, value)));
     }
+    facets.extend(model_facets(&entry.models));
+    facets.extend(author_facets(&row.authors));
     facets.extend(row.tags.iter().map(|tag| (Facet::TrajectoryTag, value(tag))));
     facets.extend(entry.datasets.iter().map(|dataset| (Facet::TrajectoryDataset, value(dataset))));
     facets.push((Facet::TrajectoryMainOutcome, entry.main_outcome().as_str().to_owned()));
@@ -94,6 +96,15 @@ fn entry_facets(entry: &Entry) -> Vec<(Facet, String)> {
         facets.push((Facet::Trajectory, ERRORED.to_owned()));
     }
     facets
+}
+
+pub(super) fn model_facets(models: &[String]) -> impl Iterator<Item = (Facet, String)> {
+    let values = models.iter().flat_map(|model| path_values(model));
+    values.map(|value| (Facet::TrajectoryModel, value))
+}
+
+pub(super) fn author_facets(authors: &[String]) -> impl Iterator<Item = (Facet, String)> {
+    authors.iter().map(|author| (Facet::TrajectoryAuthor, value(author)))
 }
 
 /// The ids of facets, in order and without repetition.
@@ -191,6 +202,7 @@ impl StoredRun {
             for facet_id in own.union(&common) {
                 changes.remove(*facet_id, seq);
             }
+            changes.keys.clear(seq);
         })
     }
 
@@ -421,6 +433,7 @@ fn write_trajectories(
         };
         let own = ids(conn, changes, entry_facets(&entry))?;
         own.union(&common).for_each(|facet_id| changes.add(*facet_id, seq));
+        changes.keys.put(seq, target.seq, &entry.row);
         entry.row.run_id = target.run_id.clone();
         write.execute(params![
             seq,

@@ -1,22 +1,19 @@
-//! Lists runs and trajectories.
+//! Lists runs.
 //!
 //! The filters make one set of rows, from which both the total and the page are taken. The page is read in the order
 //! of registration from the set itself, and for other orders by walking an index until it is full.
 
 use std::cmp::Ordering;
 
-use ct_model::{
-    Cursor, LogFormat, RunHeader, RunPage, RunQuery, RunRow, RunSort, RunStatus, TrajectoryDocument,
-    TrajectoryId, TrajectoryPage, TrajectoryQuery, TrajectoryRow,
-};
+use ct_model::{Cursor, LogFormat, RunHeader, RunPage, RunQuery, RunRow, RunSort, RunStatus};
 use jiff::Timestamp;
 use rusqlite::types::{ToSql, Value, ValueRef};
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, params, params_from_iter};
 
 use super::commit::value;
-use super::postings::{ANY, ERRORED, Facet, LIVE, SeqSet, load};
-use super::read::{DOCUMENT, assemble_document, header, run_id, trajectory_id};
-use super::{DbError, datasets, from_json, labels, time, unsigned};
+use super::postings::{ANY, Facet, LIVE, SeqSet, load};
+use super::read::{header, run_id};
+use super::{DbError, from_json, labels, time, unsigned};
 use crate::error::StoreError;
 
 type Result<T> = std::result::Result<T, DbError>;
@@ -30,7 +27,12 @@ fn are_few(set: &SeqSet, all: u64) -> bool {
 }
 
 /// Keeps the rows that have any of the values.
-fn keep_any<T: AsRef<str>>(conn: &Connection, set: &mut SeqSet, facet: Facet, values: &[T]) -> Result<()> {
+pub(super) fn keep_any<T: AsRef<str>>(
+    conn: &Connection,
+    set: &mut SeqSet,
+    facet: Facet,
+    values: &[T],
+) -> Result<()> {
     if values.is_empty() {
         return Ok(());
     }
@@ -43,12 +45,12 @@ fn keep_any<T: AsRef<str>>(conn: &Connection, set: &mut SeqSet, facet: Facet, va
 }
 
 /// Keeps the rows that have all of the values.
-fn keep_all(conn: &Connection, set: &mut SeqSet, facet: Facet, values: &[String]) -> Result<()> {
+pub(super) fn keep_all(conn: &Connection, set: &mut SeqSet, facet: Facet, values: &[String]) -> Result<()> {
     values.iter().try_for_each(|value| keep_any(conn, set, facet, std::slice::from_ref(value)))
 }
 
 /// The set, and how many runs there are before any filter.
-fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<(SeqSet, u64)> {
+pub(super) fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<(SeqSet, u64)> {
     let mut set = SeqSet::default();
     load(conn, Facet::Run, if query.include_deleted { ANY } else { LIVE }, &mut set)?;
     let all = set.len();
@@ -67,7 +69,7 @@ fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<(SeqSet, u64)> {
     Ok((set, all))
 }
 
-fn words<T: Copy>(values: &[T], word: impl Fn(T) -> &'static str) -> Vec<&'static str> {
+pub(super) fn words<T: Copy>(values: &[T], word: impl Fn(T) -> &'static str) -> Vec<&'static str> {
     values.iter().map(|value| word(*value)).collect()
 }
 
@@ -99,9 +101,9 @@ fn keep_labelled(conn: &Connection, set: &mut SeqSet, all: u64, query: &RunQuery
 }
 
 /// Where a page of runs ended.
-struct Place {
+pub(super) struct Place {
     key: Value,
-    seq: i64,
+    pub(super) seq: i64,
 }
 
 /// `<sort><direction>-<key>-<seq>`, with keys in hexadecimal.
@@ -164,15 +166,15 @@ fn from_hex(text: &str) -> Option<String> {
 }
 
 /// Takes a page out of rows in order.
-struct Window {
+pub(super) struct Window {
     skip: u64,
     room: u64,
-    places: Vec<Place>,
-    more: bool,
+    pub(super) places: Vec<Place>,
+    pub(super) more: bool,
 }
 
 impl Window {
-    fn new(skip: u64, limit: Option<u64>) -> Self {
+    pub(super) fn new(skip: u64, limit: Option<u64>) -> Self {
         Self { skip, room: limit.unwrap_or(u64::MAX), places: Vec::new(), more: false }
     }
 
@@ -191,7 +193,7 @@ impl Window {
         true
     }
 
-    fn take_from_set(&mut self, set: &SeqSet, descending: bool, after: Option<i64>) {
+    pub(super) fn take_from_set(&mut self, set: &SeqSet, descending: bool, after: Option<i64>) {
         let mut each = |seq| self.take(Place { key: Value::Integer(0), seq });
         if descending {
             set.descending(after.unwrap_or(i64::MAX)).all(&mut each);
@@ -386,104 +388,6 @@ pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<RunPage> {
     })
 }
 
-fn text(value: ValueRef<'_>) -> Result<&str> {
+pub(super) fn text(value: ValueRef<'_>) -> Result<&str> {
     Ok(value.as_str().map_err(rusqlite::Error::from)?)
-}
-
-fn matching_trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<SeqSet> {
-    let mut set = SeqSet::default();
-    load(conn, Facet::Trajectory, if query.include_deleted { ANY } else { LIVE }, &mut set)?;
-    if let Some(run) = &query.run_id {
-        let mut of_run = SeqSet::default();
-        let mut find = conn.prepare_cached(
-            "SELECT trajectories.seq FROM runs JOIN trajectories ON run = runs.seq WHERE run_id = ?",
-        )?;
-        let mut rows = find.query([run.as_str()])?;
-        while let Some(row) = rows.next()? {
-            of_run.insert(row.get(0)?);
-        }
-        set.intersect(&of_run);
-    }
-    keep_any(conn, &mut set, Facet::TrajectoryEnvironment, &query.environment)?;
-    keep_any(conn, &mut set, Facet::TrajectoryMainTask, &query.main_task)?;
-    keep_any(conn, &mut set, Facet::TrajectorySideTask, &query.side_task)?;
-    keep_any(
-        conn,
-        &mut set,
-        Facet::TrajectoryMainOutcome,
-        &words(&query.main_outcome, |outcome| outcome.as_str()),
-    )?;
-    keep_any(
-        conn,
-        &mut set,
-        Facet::TrajectorySideOutcome,
-        &words(&query.side_outcome, |outcome| outcome.as_str()),
-    )?;
-    keep_all(conn, &mut set, Facet::TrajectoryTag, &query.tags)?;
-    keep_any(conn, &mut set, Facet::TrajectoryDataset, &query.dataset)?;
-    match &query.versioned_dataset {
-        Some(name) => set.intersect(&datasets::trajectories(conn, name, query.versioned_dataset_version)?),
-        None if query.versioned_dataset_version.is_some() => {
-            return Err(StoreError::invalid("a version alone names no dataset").into());
-        }
-        None => {}
-    }
-    if let Some(errored) = query.errored {
-        let mut with_error = SeqSet::default();
-        load(conn, Facet::Trajectory, ERRORED, &mut with_error)?;
-        if errored {
-            set.intersect(&with_error);
-        } else {
-            set.subtract(&with_error);
-        }
-    }
-    Ok(set)
-}
-
-/// A page of trajectories, of which `sql` selects one row by `seq`.
-fn page<T>(
-    conn: &Connection,
-    query: &TrajectoryQuery,
-    sql: &str,
-    item: impl Fn(&Row<'_>) -> Result<T>,
-) -> Result<TrajectoryPage<T>> {
-    let after = query.cursor.as_ref().map(|cursor| {
-        let seq = cursor.as_str().strip_prefix("s-").and_then(|seq| i64::from_str_radix(seq, 16).ok());
-        seq.ok_or_else(|| foreign_cursor(cursor))
-    });
-    let set = matching_trajectories(conn, query)?;
-    let mut window = Window::new(query.skip, query.limit);
-    window.take_from_set(&set, true, after.transpose()?);
-    let mut find = conn.prepare_cached(sql)?;
-    let mut items = Vec::with_capacity(window.places.len());
-    for place in &window.places {
-        let mut rows = find.query([place.seq])?;
-        let gone = || DbError::corrupt("the filter index", "it names a trajectory that is not there");
-        items.push(item(rows.next()?.ok_or_else(gone)?)?);
-    }
-    let next_cursor = window.end().map(|place| Cursor::new(format!("s-{:x}", place.seq)));
-    Ok(TrajectoryPage { items, total_count: set.len(), next_cursor })
-}
-
-pub(super) fn trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
-    page(conn, query, "SELECT summary FROM trajectories WHERE seq = ?", |row| {
-        from_json::<TrajectoryRow>("the summary of a trajectory", text(row.get_ref(0)?)?)
-    })
-}
-
-pub(super) fn trajectory_ids(
-    conn: &Connection,
-    query: &TrajectoryQuery,
-) -> Result<TrajectoryPage<TrajectoryId>> {
-    page(conn, query, "SELECT trajectory_id FROM trajectories WHERE seq = ?", |row| {
-        trajectory_id(row.get(0)?)
-    })
-}
-
-pub(super) fn documents(
-    conn: &Connection,
-    query: &TrajectoryQuery,
-) -> Result<TrajectoryPage<TrajectoryDocument>> {
-    let sql = format!("{DOCUMENT} WHERE trajectories.seq = ?");
-    page(conn, query, &sql, assemble_document)
 }

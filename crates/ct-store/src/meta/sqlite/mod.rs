@@ -8,6 +8,7 @@
 
 mod accounts;
 mod audit;
+mod columns;
 mod comments;
 mod commit;
 mod datasets;
@@ -18,7 +19,9 @@ mod list;
 mod postings;
 mod reach;
 mod read;
+mod refill;
 mod register;
+mod trajectories;
 mod uploads;
 
 use std::ops::ControlFlow;
@@ -29,7 +32,7 @@ use std::{fs, io, thread};
 
 use ct_model::{
     LogFormat, LogHash, RunEdit, RunHeader, RunId, RunPage, RunQuery, RunRecord, TrajectoryDocument,
-    TrajectoryId, TrajectoryPage, TrajectoryQuery,
+    TrajectoryId, TrajectoryNumbers, TrajectoryPage, TrajectoryQuery,
 };
 use jiff::Timestamp;
 use rusqlite::{
@@ -61,9 +64,10 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002.sql"),
     include_str!("migrations/0003.sql"),
     include_str!("migrations/0004.sql"),
+    include_str!("migrations/0005.sql"),
 ];
-const SCHEMA_VERSION: i64 = 4;
-const _: () = assert!(MIGRATIONS.len() == 4 && SCHEMA_VERSION == 4);
+const SCHEMA_VERSION: i64 = 5;
+const _: () = assert!(MIGRATIONS.len() == 5 && SCHEMA_VERSION == 5);
 
 /// Metadata in a SQLite file.
 pub(crate) struct SqliteStore {
@@ -357,15 +361,19 @@ impl MetaStore for SqliteStore {
     }
 
     fn list_trajectories(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
-        self.read("list trajectories", |conn| list::trajectories(conn, query))
+        self.read("list trajectories", |conn| trajectories::trajectories(conn, query))
     }
 
     fn list_trajectory_ids(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryId>> {
-        self.read("list trajectories", |conn| list::trajectory_ids(conn, query))
+        self.read("list trajectories", |conn| trajectories::trajectory_ids(conn, query))
     }
 
     fn list_documents(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryDocument>> {
-        self.read("list documents", |conn| list::documents(conn, query))
+        self.read("list documents", |conn| trajectories::documents(conn, query))
+    }
+
+    fn numbers(&self, run: &RunId) -> Result<Vec<TrajectoryNumbers>> {
+        self.read("read the numbers of a run", |conn| trajectories::numbers(conn, run))
     }
 
     fn run(&self, run: &RunId) -> Result<RunRecord> {
@@ -380,12 +388,20 @@ impl MetaStore for SqliteStore {
         self.read("read the documents of a run", |conn| read::documents(conn, run, f))
     }
 
-    fn edit_run(&self, run: &RunId, edit: &RunEdit, actor: &Actor, now: Timestamp) -> Result<()> {
-        self.write("change a run", |conn| edit::edit(conn, run, edit, actor, now))
+    fn edit_runs(&self, runs: &[RunId], edit: &RunEdit, actor: &Actor, now: Timestamp) -> Result<()> {
+        self.write("change runs", |conn| {
+            runs.iter().try_for_each(|run| edit::edit(conn, run, edit, actor, now))
+        })
     }
 
-    fn set_deleted(&self, run: &RunId, deleted: bool, actor: &Actor, now: Timestamp) -> Result<bool> {
-        self.write("delete or restore a run", |conn| edit::set_deleted(conn, run, deleted, actor, now))
+    fn set_deleted(&self, runs: &[RunId], deleted: bool, actor: &Actor, now: Timestamp) -> Result<u64> {
+        self.write("delete or restore runs", |conn| {
+            let mut changed = 0;
+            for run in runs {
+                changed += u64::from(edit::set_deleted(conn, run, deleted, actor, now)?);
+            }
+            Ok(changed)
+        })
     }
 
     fn purge_run(&self, run: &RunId, actor: &Actor, now: Timestamp) -> Result<bool> {
@@ -542,6 +558,11 @@ fn migrate(conn: &Connection, path: &Path) -> std::result::Result<(), DbError> {
     }
     if found == 1 {
         datasets::index_labels(&tx)?;
+    }
+    if (1..5).contains(&found) {
+        refill::refill(&tx)?;
+        // Names and times of runs lie another way since.
+        labels::check(&tx, true)?;
     }
     tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     tx.commit()?;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::DbError;
+use super::columns::Keys;
 
 const PIECE_BITS: u32 = 16;
 const WORDS: usize = (1 << PIECE_BITS) / 64;
@@ -40,6 +41,14 @@ impl SeqSet {
         self.pieces.get(&(seq >> PIECE_BITS)).is_some_and(|words| words[word] & bit != 0)
     }
 
+    /// Which of 256 rows, from a multiple of that on, are in it: a bit each.
+    pub(super) fn word_quad(&self, first: i64) -> [u64; 4] {
+        let (word, _) = place(first);
+        self.pieces
+            .get(&(first >> PIECE_BITS))
+            .map_or([0; 4], |words| [0, 1, 2, 3].map(|at| words[word + at]))
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.pieces.values().flat_map(|words| words.iter()).map(|word| u64::from(word.count_ones())).sum()
     }
@@ -55,6 +64,15 @@ impl SeqSet {
             }
             any != 0
         });
+    }
+
+    /// Keeps what is in the other, or what is not.
+    pub(super) fn keep(&mut self, other: &Self, is_in: bool) {
+        if is_in {
+            self.intersect(other);
+        } else {
+            self.subtract(other);
+        }
     }
 
     /// Keeps what is not in the other.
@@ -160,6 +178,8 @@ pub(super) enum Facet {
     TrajectoryEnvironment,
     TrajectoryMainTask,
     TrajectorySideTask,
+    TrajectoryModel,
+    TrajectoryAuthor,
     TrajectoryTag,
     TrajectoryMainOutcome,
     TrajectorySideOutcome,
@@ -195,6 +215,8 @@ impl Facet {
             Self::TrajectoryEnvironment => "trajectory.environment",
             Self::TrajectoryMainTask => "trajectory.main_task",
             Self::TrajectorySideTask => "trajectory.side_task",
+            Self::TrajectoryModel => "trajectory.model",
+            Self::TrajectoryAuthor => "trajectory.author",
             Self::TrajectoryTag => "trajectory.tag",
             Self::TrajectoryMainOutcome => "trajectory.main_outcome",
             Self::TrajectorySideOutcome => "trajectory.side_outcome",
@@ -236,9 +258,11 @@ pub(super) fn members_among(conn: &Connection, facet_id: i64, seqs: &[i64]) -> R
     Ok(found)
 }
 
-/// Changes to sets, gathered to be written in one go. For one row and set the last change counts.
+/// Changes to sets and keys, gathered to be written in one go. For one row and set the last change counts.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
+    /// Of trajectories.
+    pub(super) keys: Keys,
     /// By facet id: the row number times two, plus one to add it.
     by_facet: BTreeMap<i64, Vec<i64>>,
     ids: std::collections::HashMap<(Facet, String), i64>,
@@ -273,6 +297,7 @@ impl Changes {
 
     /// Writes them, within the caller's transaction.
     pub(super) fn apply(self, conn: &Connection) -> Result<(), DbError> {
+        self.keys.apply(conn)?;
         let mut read = conn.prepare_cached("SELECT bits FROM postings WHERE piece = ?")?;
         let mut write = conn.prepare_cached("INSERT OR REPLACE INTO postings (piece, bits) VALUES (?, ?)")?;
         let mut clear = conn.prepare_cached("DELETE FROM postings WHERE piece = ?")?;
@@ -300,8 +325,11 @@ impl Changes {
         Ok(())
     }
 
-    /// Whether the sets in the database are those that these changes make out of nothing.
+    /// Whether the sets and keys in the database are those that these changes make out of nothing.
     pub(super) fn are_stored(self, conn: &Connection) -> Result<bool, DbError> {
+        if !self.keys.are_stored(conn)? {
+            return Ok(false);
+        }
         let mut read = conn.prepare("SELECT piece, bits FROM postings ORDER BY piece")?;
         let mut rows = read.query([])?;
         for (facet_id, mut changes) in self.by_facet {

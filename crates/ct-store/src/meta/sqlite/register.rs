@@ -158,7 +158,7 @@ fn attach(conn: &Connection, header: RegisteredHeader, now: Timestamp) -> Result
     let mut rows = find.query([run_id.as_str()])?;
     while let Some(row) = rows.next()? {
         let waiting = waiting(row)?;
-        sums.add(&waiting.entry, waiting.sums.models());
+        sums.add(&waiting.entry);
         all.merge(waiting.sums);
         eval_metadata.get_or_insert(waiting.entry.eval_metadata);
     }
@@ -244,5 +244,11 @@ fn is_attached(conn: &Connection, run: &NewRun, registered: &Value) -> Result<bo
 }
 
 fn waiting(row: &rusqlite::Row<'_>) -> Result<Waiting> {
-    from_json("a document that waits", row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)
+    let text = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+    let mut waiting: Waiting = from_json("a document that waits", text)?;
+    if waiting.entry.models.is_empty() {
+        // Entries of earlier versions do not have them.
+        waiting.entry.models = waiting.sums.models().cloned().collect();
+    }
+    Ok(waiting)
 }

@@ -156,6 +156,8 @@ fn check_trajectory(server: &Server, document: &Value, row: &Value, log: &str, w
         ("time_started", &document["timing"]["time_started"]),
         ("error", &document["error"]),
         ("actions_count", &document["number_of_actions"]),
+        ("duration_ms", &document["timing"]["time_to_run"]),
+        ("cost_usd", &document["cost"]["total_cost"]),
         ("authors", &document["authors"]),
         ("attempts_mt", &document["attempts_mt"]),
         ("attempts_st", &document["attempts_st"]),
@@ -167,5 +169,5 @@ fn check_trajectory(server: &Server, document: &Value, row: &Value, log: &str, w
         assert_eq!(&row[field], value, "{field} of the row");
     }
     let fields: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(fields.len(), 22, "a row has the fields of the contract and three more: {fields:?}");
+    assert_eq!(fields.len(), 24, "a row has the fields of the contract and five more: {fields:?}");
 }
