@@ -9,6 +9,7 @@ use ct_model::ObjectKey;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::limits;
+use crate::signing::seconds;
 
 /// The address by which the caller reaches the server, without a `/` at the end.
 ///
@@ -60,15 +61,20 @@ impl App {
     /// A short-lived address of a log, that needs no token.
     pub(crate) fn signed_get(&self, base: &BaseUrl, key: &ObjectKey) -> String {
         let key = key.to_string();
-        let query = self.signer.sign("GET", &key, None, None, limits::SIGNED_FOR);
+        let query = self.signer.sign("GET", &key, None, None, self.address_expiry());
         format!("{}/objects/{}/{key}?{query}", base.0, self.config.bucket)
     }
 
     /// A short-lived address to which a log of that size can be put once, without a token.
     pub(crate) fn signed_put(&self, base: &BaseUrl, key: &ObjectKey, size_bytes: u64, user: &str) -> String {
         let key = key.to_string();
-        let query = self.signer.sign("PUT", &key, Some(size_bytes), Some(user), limits::SIGNED_FOR);
+        let query = self.signer.sign("PUT", &key, Some(size_bytes), Some(user), self.address_expiry());
         format!("{}/objects/{}/{key}?{query}", base.0, self.config.bucket)
+    }
+
+    /// When an address ends that is signed now.
+    fn address_expiry(&self) -> u64 {
+        seconds(self.store.now()) + limits::SIGNED_FOR.as_secs()
     }
 
     /// The lasting name of a log: `s3://<bucket>/<key>`.

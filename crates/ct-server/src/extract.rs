@@ -146,7 +146,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         let bytes = whole(request.into_body()).await?;
         serde_json::from_slice(&bytes).map(Self).map_err(|error| {
             ApiError::invalid(match error.classify() {
-                Category::Data => error.to_string(),
+                Category::Data => format!("the body makes no sense: {error}"),
                 _ => format!("the body is not JSON: {error}"),
             })
         })

@@ -2,11 +2,10 @@
 //!
 //! What is signed: method, key, expiry, and for uploads the size and who asked. The key is the server's and outlives a restart.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use sha2::Sha256;
@@ -46,16 +45,15 @@ impl Signer {
         Self { key: key.to_vec() }
     }
 
-    /// The query that makes `method` on `key` good for a time.
+    /// The query that makes `method` on `key` good until then, in seconds since the Unix epoch.
     pub(crate) fn sign(
         &self,
         method: &str,
         key: &str,
         size: Option<u64>,
         by: Option<&str>,
-        valid_for: Duration,
+        expires: u64,
     ) -> String {
-        let expires = now_seconds() + valid_for.as_secs();
         let mac = self.mac(method, key, size, by, expires);
         let signature = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
         let size = size.map(|size| format!("&size={size}")).unwrap_or_default();
@@ -65,12 +63,18 @@ impl Signer {
     }
 
     /// Whether that query was made for this method and key, and is still good.
-    pub(crate) fn check(&self, method: &str, key: &str, given: &Signature) -> Result<(), SignatureError> {
+    pub(crate) fn check(
+        &self,
+        method: &str,
+        key: &str,
+        given: &Signature,
+        now: Timestamp,
+    ) -> Result<(), SignatureError> {
         let bytes = URL_SAFE_NO_PAD.decode(&given.signature).map_err(|_| SignatureError::Wrong)?;
         let mac = self.mac(method, key, given.size, given.by.as_deref(), given.expires);
         mac.verify_slice(&bytes).map_err(|_| SignatureError::Wrong)?;
         // One that is good for longer than any was made before the clock was set back.
-        let now = now_seconds();
+        let now = seconds(now);
         let latest = now + limits::SIGNED_FOR.as_secs();
         if (now..=latest).contains(&given.expires) { Ok(()) } else { Err(SignatureError::Expired) }
     }
@@ -103,8 +107,9 @@ impl Signer {
     }
 }
 
-fn now_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// Seconds since the Unix epoch.
+pub(crate) fn seconds(time: Timestamp) -> u64 {
+    u64::try_from(time.as_second()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -124,43 +129,42 @@ mod tests {
         signature
     }
 
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
     #[test]
     fn a_signature_is_good_for_what_it_was_made_for_only() {
         let signer = Signer::new(b"key");
-        let minute = Duration::from_secs(60);
-        let good = parse(&signer.sign("PUT", "a.eval", Some(7), Some("ann"), minute));
-        assert_eq!(signer.check("PUT", "a.eval", &good), Ok(()));
-        assert_eq!(signer.check("GET", "a.eval", &good), Err(SignatureError::Wrong));
-        assert_eq!(signer.check("PUT", "b.eval", &good), Err(SignatureError::Wrong));
-        assert_eq!(Signer::new(b"other").check("PUT", "a.eval", &good), Err(SignatureError::Wrong));
-        let bigger = Signature { size: Some(8), ..good.clone() };
-        assert_eq!(signer.check("PUT", "a.eval", &bigger), Err(SignatureError::Wrong));
-        let other = Signature { by: Some("bob".to_owned()), ..good.clone() };
-        assert_eq!(signer.check("PUT", "a.eval", &other), Err(SignatureError::Wrong));
-        let nobody = Signature { by: None, ..good.clone() };
-        assert_eq!(signer.check("PUT", "a.eval", &nobody), Err(SignatureError::Wrong));
-        let longer = Signature { expires: good.expires + 1, ..good };
-        assert_eq!(signer.check("PUT", "a.eval", &longer), Err(SignatureError::Wrong));
+        let good = parse(&signer.sign("PUT", "a.eval", Some(7), Some("ann"), 60));
+        let check = |signer: &Signer, method, key, given: &Signature| signer.check(method, key, given, at(0));
+        assert_eq!(check(&signer, "PUT", "a.eval", &good), Ok(()));
+        let wrong = Err(SignatureError::Wrong);
+        assert_eq!(check(&signer, "GET", "a.eval", &good), wrong);
+        assert_eq!(check(&signer, "PUT", "b.eval", &good), wrong);
+        assert_eq!(check(&Signer::new(b"other"), "PUT", "a.eval", &good), wrong);
+        for other in [
+            Signature { size: Some(8), ..good.clone() },
+            Signature { by: Some("bob".to_owned()), ..good.clone() },
+            Signature { by: None, ..good.clone() },
+            Signature { expires: good.expires + 1, ..good.clone() },
+        ] {
+            assert_eq!(check(&signer, "PUT", "a.eval", &other), wrong, "{other:?}");
+        }
     }
 
     #[test]
-    fn a_signature_ends() {
+    fn a_signature_ends_and_no_clock_makes_it_last() {
         let signer = Signer::new(b"key");
-        let mut old = parse(&signer.sign("GET", "a", None, None, Duration::ZERO));
-        old.expires -= 5;
-        let bytes = signer.mac("GET", "a", None, None, old.expires).finalize().into_bytes();
-        old.signature = URL_SAFE_NO_PAD.encode(bytes);
-        assert_eq!(signer.check("GET", "a", &old), Err(SignatureError::Expired));
-    }
-
-    #[test]
-    fn a_clock_that_is_set_back_makes_no_signature_last() {
-        let signer = Signer::new(b"key");
-        let hour = Duration::from_secs(3600);
-        // Made an hour before the clock was set back by one.
-        let old = parse(&signer.sign("GET", "a", None, None, limits::SIGNED_FOR + hour));
-        assert_eq!(signer.check("GET", "a", &old), Err(SignatureError::Expired));
-        let new = parse(&signer.sign("GET", "a", None, None, limits::SIGNED_FOR));
-        assert_eq!(signer.check("GET", "a", &new), Ok(()));
+        let good = parse(&signer.sign("GET", "a", None, None, 100_000));
+        let first = 100_000 - i64::try_from(limits::SIGNED_FOR.as_secs()).unwrap();
+        let is_good = |second: i64| signer.check("GET", "a", &good, at(second));
+        for second in [first, 99_999, 100_000] {
+            assert_eq!(is_good(second), Ok(()), "{second}");
+        }
+        // Before it can have been made the clock was ahead.
+        for second in [i64::from(i32::MIN), 0, first - 1, 100_001, 1 << 36] {
+            assert_eq!(is_good(second), Err(SignatureError::Expired), "{second}");
+        }
     }
 }

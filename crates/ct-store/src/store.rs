@@ -119,8 +119,8 @@ impl Store {
         &self.log_indexes
     }
 
-    /// As exact as times are kept: what is told of a change at once is what is read of it later.
-    pub(crate) fn now(&self) -> Timestamp {
+    /// The time by its clock. As exact as times are kept: what is told of a change at once is what is read of it later.
+    pub fn now(&self) -> Timestamp {
         let now = (self.clock)();
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }

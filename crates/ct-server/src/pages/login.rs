@@ -9,7 +9,6 @@ use axum::routing::{get, post};
 use ct_model::Login;
 use ct_pages::page;
 use ct_store::Actor;
-use jiff::Timestamp;
 
 use super::form::{self, OpenForm};
 use super::visitor::{GUEST_COOKIE, Guest, Visitor, session_cookie};
@@ -57,7 +56,7 @@ async fn login(
     let next = next(&mut fields);
     let username = fields.text("username").unwrap_or_default();
     let password = fields.text("password").unwrap_or_default();
-    let expires_at = Timestamp::now().checked_add(limits::SESSION_LIFETIME).ok();
+    let expires_at = app.store.now().checked_add(limits::SESSION_LIFETIME).ok();
     let login = Login { username: username.clone(), password, description: Some(LABEL.to_owned()) };
     match sign_in(&app, login, expires_at, origin).await {
         Ok(created) => {

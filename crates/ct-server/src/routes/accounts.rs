@@ -152,7 +152,7 @@ pub(crate) async fn create(app: &App, caller: Caller, new: NewToken) -> Result<C
         return Err(ApiError::forbidden(sentence));
     }
     app.blocking(move |app| {
-        let asked = new.expires_in_seconds.map(expiry).transpose()?;
+        let asked = new.expires_in_seconds.map(|seconds| expiry(app.store.now(), seconds)).transpose()?;
         let expires_at = match (asked, maker.expires_at) {
             (Some(asked), Some(limit)) if asked > limit => {
                 return Err(ApiError::forbidden(format!(
@@ -169,10 +169,10 @@ pub(crate) async fn create(app: &App, caller: Caller, new: NewToken) -> Result<C
     .await
 }
 
-fn expiry(seconds: u64) -> Result<Timestamp, ApiError> {
+fn expiry(now: Timestamp, seconds: u64) -> Result<Timestamp, ApiError> {
     let far = || ApiError::invalid("expires_in_seconds is out of range");
     let duration = SignedDuration::from_secs(i64::try_from(seconds).map_err(|_| far())?);
-    Timestamp::now().checked_add(duration).map_err(|_| far())
+    now.checked_add(duration).map_err(|_| far())
 }
 
 /// Whether something was there to be done.

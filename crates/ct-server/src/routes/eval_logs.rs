@@ -67,7 +67,7 @@ pub(super) fn key(filename: &str) -> Result<ObjectKey, ApiError> {
 
 /// Plan the upload of a log.
 #[utoipa::path(post, path = "/api/eval-logs/upload", tag = "uploads", request_body = NewLog, responses(
-    (status = 200, body = Plan), (status = 400, description = "not a name of a log"),
+    (status = 200, body = Plan), (status = 400, description = "not a name of a log, or no length"),
     (status = 401, description = "no token"), (status = 403, description = "the token may not write"),
     (status = 409, description = "there is a log of this name already; the sentence says which"),
     (status = 507, description = "the disk has no room for it; the sentence says how much it has")))]
@@ -78,6 +78,9 @@ async fn plan(
     Body(log): Body<NewLog>,
 ) -> Result<Json<Plan>, ApiError> {
     let key = key(&log.filename)?;
+    if log.size_bytes == 0 {
+        return Err(ApiError::invalid("a log has at least one byte"));
+    }
     let own = app.signed_put(&base, &key, log.size_bytes, &caller.identity.username);
     app.blocking(move |app| {
         app.store.arrived_object(&key, &caller.actor())?;

@@ -33,7 +33,7 @@ fn check(
     (bucket, key): &(String, String),
     signature: &Signature,
 ) -> Result<ObjectKey, ApiError> {
-    app.signer.check(method, key, signature).map_err(|error| {
+    app.signer.check(method, key, signature, app.store.now()).map_err(|error| {
         ApiError::forbidden(match error {
             SignatureError::Expired => "the address has expired; ask for a new one",
             SignatureError::Wrong => "the address is not one that this server made",

@@ -329,7 +329,8 @@ async fn edit(
 ) -> Result<Response, ApiError> {
     let run = run_id(&id)?;
     let mut edit = run_edit(patch)?;
-    if let Some(tag) = headers.get(IF_MATCH) {
+    // `*` asks for a run that is there, which is asked for anyway.
+    if let Some(tag) = headers.get(IF_MATCH).filter(|tag| *tag != "*") {
         let version = tag.to_str().ok().and_then(|tag| tag.trim().trim_matches('"').parse().ok());
         edit.if_version =
             Some(version.ok_or_else(|| ApiError::invalid("If-Match is no ETag that a run had"))?);

@@ -57,10 +57,10 @@ fn only_names_of_logs_are_taken() {
     }
     assert_eq!(server.json("GET", "/api/eval-logs/head?filename=..%2Fr1.eval", None).status, 400);
     assert_eq!(server.json("GET", "/api/eval-logs/head", None).status, 400);
-    assert_eq!(
-        server.json("POST", "/api/eval-logs/upload", Some(&json!({"filename": "a.eval"}))).status,
-        400
-    );
+    for size in [json!(null), json!(0), json!(-1), json!(1.5), json!("1")] {
+        let plan = json!({"filename": "a.eval", "size_bytes": size});
+        assert_eq!(server.json("POST", "/api/eval-logs/upload", Some(&plan)).status, 400, "{size}");
+    }
 }
 
 #[test]

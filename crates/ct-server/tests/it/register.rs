@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use ct_model::{RunId, RunQuery};
-use ct_store::Actor;
+use ct_store::{Actor, Registration, Store, StoreError};
+use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
 use crate::wire::{Server, data, made};
@@ -105,6 +106,42 @@ fn documents_may_come_first_and_the_header_alone() {
     assert_eq!(server.register(&[], Some(&made.header)).status, 200);
     assert_eq!(visible(&server), 1);
     assert_eq!(stored(&server, "run-1").len(), 6);
+}
+
+/// The disk fails to keep a log: what stands in its place can be written, and not written through.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_whose_log_the_disk_does_not_keep_is_not_made() {
+    let server = Server::start();
+    let made = made("ct-11", "run-1");
+    server.upload(&made.key, &made.log);
+    let batch = |documents: &[Value], header: Option<&Value>| Registration {
+        documents: documents.iter().map(|document| to_raw_value(document).unwrap()).collect(),
+        header: header.cloned(),
+        bucket: "logs".to_owned(),
+        ..Registration::default()
+    };
+    // A process that did not see the upload, so it has to ask the disk itself.
+    let store = Store::open(server.folder.path()).unwrap();
+    store.register(batch(&made.documents, None), &Actor::local()).unwrap();
+    let log = store.object(&made.key.parse().unwrap()).unwrap().unwrap().log;
+    let path = store.log_path(&log).unwrap();
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+    let failed = store.register(batch(&[], Some(&made.header)), &Actor::local());
+    assert!(matches!(&failed, Err(StoreError::Io { .. })), "{failed:?}");
+    assert!(failed.unwrap_err().to_string().contains("write the log through to the disk"));
+    assert_eq!(visible(&server), 0);
+    // A disk that failed once is not believed the next time, whatever it says then.
+    std::fs::rename(&aside, &path).unwrap();
+    let again = store.register(batch(&[], Some(&made.header)), &Actor::local());
+    assert!(again.unwrap_err().to_string().contains("upload it first"));
+    assert_eq!(visible(&server), 0);
+    assert_eq!(server.json("GET", "/api/eval-logs/head?filename=run-1.eval", None).status, 404);
+    server.upload(&made.key, &made.log);
+    assert_eq!(server.register(&[], Some(&made.header)).status, 200);
+    assert_eq!((visible(&server), stored(&server, "run-1").len()), (1, 6));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use ct_log::Log;
 use ct_model::Scope;
 use ct_model::convert::{HeaderFacts, RunOptions, TrajectoryIds, convert_sample, run_header};
 use ct_server::{Mode, ServerConfig};
-use ct_store::{Actor, Store};
+use ct_store::{Actor, Clock, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -48,8 +48,13 @@ pub(crate) fn token(store: &Store, username: &str, scope: Scope) -> String {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_at(Arc::new(jiff::Timestamp::now))
+    }
+
+    /// With a clock of its own.
+    pub(crate) fn start_at(clock: Clock) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(folder.path()).unwrap());
+        let store = Arc::new(Store::open_with_clock(folder.path(), clock).unwrap());
         let token = token(&store, "ann", Scope::Write);
         let (stop, stopped) = oneshot::channel::<()>();
         let (ready, listens) = mpsc::channel();

@@ -197,6 +197,8 @@ fn runs_are_patched_deleted_and_restored() {
     assert_eq!((&cleared["description"], &cleared["tags"]), (&Value::Null, &serde_json::json!([])));
     let stale = [auth[0], auth[1], ("if-match", first.as_str())];
     assert_eq!(server.send("PATCH", &path, &stale, br#"{"name": "z"}"#).status, 409);
+    let any = [auth[0], auth[1], ("if-match", "*")];
+    assert_eq!(server.send("PATCH", &path, &any, br#"{"name": "new"}"#).status, 200);
 
     let count = || ask("GET", "/api/trajectories", "").json()["total_count"].as_u64().unwrap();
     let before = count();
@@ -217,7 +219,7 @@ fn runs_are_patched_deleted_and_restored() {
     let text = String::from_utf8(metrics.body.clone()).unwrap();
     for line in [
         "ct_runs 2",
-        "ct_requests_total{route=\"/api/runs/{id}\",method=\"PATCH\",status=\"200\"} 2",
+        "ct_requests_total{route=\"/api/runs/{id}\",method=\"PATCH\",status=\"200\"} 3",
         "ct_connections 1",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
