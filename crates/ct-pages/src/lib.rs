@@ -6,6 +6,7 @@
 
 mod address;
 mod asset;
+mod comments;
 mod filter;
 mod format;
 mod frame;
@@ -20,6 +21,7 @@ pub mod transcript;
 
 pub use address::Query;
 pub use asset::Asset;
+pub use comments::Earlier;
 pub use format::{bytes, count, duration_ms, number, percent, time, usd};
 pub use frame::{Flash, Frame, Section, Theme, User, Visit};
 pub use maud::{Markup, html};

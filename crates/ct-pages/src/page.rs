@@ -1,6 +1,5 @@
 //! The pages themselves, one file each: plain values in, a whole page out.
 
-mod comments;
 pub mod dataset;
 pub mod datasets;
 pub mod error;

@@ -39,11 +39,14 @@ fn name(odd: char) -> String {
     format!("U+{:04X}", u32::from(odd))
 }
 
-/// Whether a character is not seen where it stands, but changes what is seen. Joiners are part of words and emoji.
+/// Whether a character is not seen where it stands: it changes what is seen, or carries what nobody sees. Joiners, and the
+/// selectors of text and emoji styles, are part of words and emoji.
 fn is_odd(c: char) -> bool {
     match c {
         '\n' | '\t' | '\u{200c}' | '\u{200d}' => false,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' => true,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{feff}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' => true,
+        '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' => true,
+        '\u{fe00}'..='\u{fe0d}' | '\u{e0100}'..='\u{e01ef}' | '\u{1d173}'..='\u{1d17a}' => true,
         '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
         '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
         c => c.is_control(),
@@ -93,6 +96,8 @@ mod tests {
             format!("a{}gnp.{}[31m\r\n\tb{}\u{200d}", odd("U+202E"), odd("U+001B"), odd("U+000D"))
         );
         assert_eq!(plain("a\u{202e}b"), "aU+202Eb");
+        assert_eq!(plain("\u{3164}\u{e0101}\u{2800}"), "U+3164U+E0101U+2800");
+        assert_eq!(plain("👩\u{200d}💻\u{fe0f}"), "👩\u{200d}💻\u{fe0f}");
         assert!(matches!(plain("good 日本"), Cow::Borrowed(_)));
     }
 }

@@ -97,14 +97,15 @@ pub(crate) async fn respond(app: &App, id: TrajectoryId) -> Result<Response, Api
     Ok(response)
 }
 
-struct Piece {
-    bytes: Bytes,
-    /// The end was reached, and size and CRC are right.
-    last: bool,
+/// Some bytes of a reader.
+pub(crate) struct Piece {
+    pub(crate) bytes: Bytes,
+    /// The end was reached; of a sample, size and CRC are right.
+    pub(crate) last: bool,
 }
 
 /// Reads until a piece is full, or to the end.
-fn piece(reader: &mut (impl Read + ?Sized)) -> io::Result<Piece> {
+pub(crate) fn piece(reader: &mut (impl Read + ?Sized)) -> io::Result<Piece> {
     let mut bytes = vec![0; limits::STREAM_PIECE_BYTES];
     let mut filled = 0;
     while filled < bytes.len() {

@@ -33,6 +33,7 @@ mod store;
 pub use actor::Actor;
 pub use blob::LogPlace;
 pub use error::{Conflict, StoreError, TakenBy};
+pub use meta::About;
 pub use ops::{Author, Identity, Ingest, Registration, TrajectoryComments, hash_log, merge_comments};
 pub use record::{
     CheckProgress, CheckReport, CommitMode, Committed, CopyFailure, CopyProgress, CopyReport, DirectPart,

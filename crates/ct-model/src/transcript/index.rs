@@ -216,12 +216,16 @@ pub struct Index {
     pub(super) events_of_steps: Vec<u32>,
     pub(super) attachments: HashMap<u64, Place>,
     pub(super) pool: Vec<Place>,
+    /// Messages of requests that model calls share.
+    pub(super) call_pool: Vec<Place>,
     /// In the order of actions, when complete.
     pub(super) verdicts: Vec<Verdict>,
     pub(super) scores: Vec<ScoreEntry>,
     pub(super) sections: Vec<Section>,
     pub(super) names: Names,
     pub(super) complete: bool,
+    /// There are messages of the agent; without any, model calls are all there is of it.
+    pub(super) has_conversation: bool,
     pub(super) left_out: u64,
     pub(super) read_bytes: u64,
 }
@@ -430,6 +434,7 @@ impl Index {
             + of(&self.events)
             + of(&self.events_of_steps)
             + of(&self.pool)
+            + of(&self.call_pool)
             + of(&self.verdicts)
             + self.attachments.capacity() * (size_of::<(u64, Place)>() + 1)
     }

@@ -13,17 +13,21 @@
 //! Cost: one pass at the speed of skipping JSON. Memory: the index, see [`limits`].
 
 mod arrange;
+mod image;
 mod index;
 mod part;
 mod scan;
 mod search;
 mod step;
+mod whole;
 
+pub use image::image_type;
 pub use index::{
     Action, Call, EventEntry, Index, Place, ScoreEntry, Section, Speaker, Step, StepKind, Verdict, limits,
     suspicion_scale,
 };
-pub use part::{Cut, Part, PartReader, Parts, Picture, image_type};
+pub use part::{Cut, Part, PartReader, Parts, Picture, Room};
 pub use scan::scan;
 pub use search::{Hit, Search};
 pub use step::{CallView, EventView, Input, ModelCall, ScoreView, StepView, VerdictView};
+pub use whole::Whole;

@@ -10,12 +10,44 @@ use serde_json::Value;
 
 use super::index::{Index, Place};
 
-/// Bytes of a text that are shown at first.
-pub(super) const TEXT_BYTES: usize = 4_000;
-/// Bytes of a JSON value that are shown at first; up to twice as many are laid out.
-const JSON_BYTES: usize = 4_000;
-/// Bytes that are taken for one thing, such as a step, at most.
-pub(super) const BYTES_AT_ONCE: usize = 400_000;
+/// How much of a sample is taken at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of a text; of a JSON value up to twice as many are laid out.
+    pub(super) text_bytes: usize,
+    /// Bytes of one thing, such as a step, but for its events.
+    pub(super) step_bytes: usize,
+    /// Calls of a step.
+    pub(super) calls: usize,
+    /// Events of a step.
+    pub(super) events: usize,
+    /// Bytes of an event or a score.
+    pub(super) event_bytes: usize,
+    /// Bytes of all events of a step.
+    pub(super) events_bytes: usize,
+}
+
+impl Room {
+    /// For a screen, where more can be asked for.
+    pub const SCREEN: Self = Self {
+        text_bytes: 4_000,
+        step_bytes: 400_000,
+        calls: 40,
+        events: 12,
+        event_bytes: 60_000,
+        events_bytes: 720_000,
+    };
+    /// For paper, where nothing can.
+    pub const PAPER: Self = Self {
+        text_bytes: 1 << 20,
+        step_bytes: 8 << 20,
+        calls: 4_000,
+        events: 10_000,
+        event_bytes: 512 << 10,
+        events_bytes: 4 << 20,
+    };
+}
+
 /// Bytes that a part counts for beside its text.
 const PART_BYTES: usize = 200;
 /// Bytes of an attachment within a JSON value that is laid out.
@@ -117,14 +149,22 @@ impl Field {
 pub struct PartReader<'a> {
     source: Arc<dyn Source>,
     index: &'a Mutex<Index>,
+    pub(super) room: Room,
     /// Bytes that may still be taken for what is being read: a step, an event, a score.
     left_bytes: Cell<usize>,
 }
 
 impl<'a> PartReader<'a> {
-    /// Of a sample's JSON and its index, which may still be growing.
+    /// Of a sample's JSON and its index, which may still be growing; for a screen.
     pub fn new(source: Arc<dyn Source>, index: &'a Mutex<Index>) -> Self {
-        Self { source, index, left_bytes: Cell::new(BYTES_AT_ONCE) }
+        let room = Room::SCREEN;
+        Self { source, index, room, left_bytes: Cell::new(room.step_bytes) }
+    }
+
+    /// The same with other room.
+    #[must_use]
+    pub fn with_room(self, room: Room) -> Self {
+        Self { room, ..self }
     }
 
     /// Begins to read something that has room of its own.
@@ -137,6 +177,10 @@ impl<'a> PartReader<'a> {
         self.left_bytes.get() == 0
     }
 
+    pub(super) fn left(&self) -> usize {
+        self.left_bytes.get()
+    }
+
     fn spend(&self, cut: &Cut) {
         let cost = cut.text.len() + PART_BYTES;
         self.left_bytes.set(self.left_bytes.get().saturating_sub(cost));
@@ -144,6 +188,10 @@ impl<'a> PartReader<'a> {
 
     pub(super) fn index(&self) -> MutexGuard<'a, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn source(&self) -> Arc<dyn Source> {
+        Arc::clone(&self.source)
     }
 
     pub(super) fn stream(&self, place: Place) -> io::Result<Box<dyn Read + Send>> {
@@ -199,9 +247,9 @@ impl<'a> PartReader<'a> {
 
     /// The text that a value is or refers to.
     pub(super) fn resolved(&self, place: Place) -> Result<Cut, JsonError> {
-        let mut cut = self.text(place, 0, TEXT_BYTES)?;
+        let mut cut = self.text(place, 0, self.room.text_bytes)?;
         if let Some(place) = self.referred(&cut) {
-            cut = self.text(place, 0, TEXT_BYTES)?;
+            cut = self.text(place, 0, self.room.text_bytes)?;
         }
         self.spend(&cut);
         Ok(cut)
@@ -230,7 +278,7 @@ impl<'a> PartReader<'a> {
             Kind::Null => None,
             Kind::String => Some(Field::Text(self.resolved(place)?)),
             Kind::Object | Kind::Array => {
-                let cut = self.json(place, JSON_BYTES)?;
+                let cut = self.json(place, self.room.text_bytes)?;
                 self.spend(&cut);
                 Some(Field::Json(cut))
             }
@@ -248,21 +296,26 @@ impl<'a> PartReader<'a> {
         let wanted = (place.size_bytes as usize).min(2 * bytes_max);
         let mut raw = vec![0; wanted];
         self.source.read_exact_at(place.offset, &mut raw)?;
-        if place.size_bytes as usize <= 2 * bytes_max
+        Ok(self.laid_out(raw, place.size_bytes, bytes_max, place))
+    }
+
+    /// As [`Self::json`], of bytes that are all of it or more than is laid out.
+    pub(super) fn laid_out(&self, mut raw: Vec<u8>, size_bytes: u64, bytes_max: usize, place: Place) -> Cut {
+        if raw.len() as u64 == size_bytes
             && let Ok(mut value) = json::parse(&raw)
         {
             if is_empty(&value) {
-                return Ok(Cut { text: String::new(), place, ..Cut::default() });
+                return Cut { text: String::new(), place, ..Cut::default() };
             }
             self.resolve(&mut value);
             let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-            return Ok(Cut { size_bytes: text.len() as u64, text, next: None, place });
+            return Cut { size_bytes: text.len() as u64, text, next: None, place };
         }
         raw.truncate(bytes_max);
         let end = whole_characters(&raw);
         raw.truncate(end);
         let text = String::from_utf8_lossy(&raw).into_owned();
-        Ok(Cut { text, next: Some(end as u64), size_bytes: place.size_bytes, place })
+        Cut { text, next: Some(end as u64), size_bytes, place }
     }
 
     /// Puts short beginnings of attachments in the place of references to them.
@@ -407,17 +460,6 @@ fn media(kind: String, name: Option<String>, data: &Cut) -> Part {
     Part::Media { kind: kind.to_owned(), name: name.or_else(|| (!is_data).then(|| data.text.clone())), place }
 }
 
-/// What kind of image bytes are, by how they begin: the type to serve them as. Nothing else may be served as an image.
-pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
-    }
-}
-
 /// What stands behind the scheme of a reference to an attachment.
 fn reference(text: &str) -> Option<&str> {
     SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).filter(|name| name.len() <= 64)
@@ -558,14 +600,5 @@ mod tests {
     fn ascii_json(text: &str) -> String {
         let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
         format!("\"{escaped}\"")
-    }
-
-    #[test]
-    fn images_are_told_by_their_bytes() {
-        assert_eq!(image_type(b"\x89PNG\r\n\x1a\nrest"), Some("image/png"));
-        assert_eq!(image_type(b"RIFF0000WEBPVP8 "), Some("image/webp"));
-        for bad in [&b"<svg onload=alert(1)>"[..], b"GIF80a", b"", b"<html>", b"RIFF0000WAVE"] {
-            assert_eq!(image_type(bad), None);
-        }
     }
 }

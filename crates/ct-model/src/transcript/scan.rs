@@ -27,6 +27,7 @@ pub fn scan<R: Read>(reader: &mut Reader<R>, index: &Mutex<Index>) -> Result<(),
         messages_read: false,
         input: Vec::new(),
         output: None,
+        provisional: false,
     };
     reader.object(|key, r| scan.member(key, r))?;
     reader.end()?;
@@ -64,6 +65,8 @@ struct Scan<'a> {
     /// The sample's input, when no conversation follows.
     input: Vec<(Place, Message)>,
     output: Option<(Place, Message)>,
+    /// The steps so far are model calls of a sample without a conversation, to be read until all is known.
+    provisional: bool,
 }
 
 impl Scan<'_> {
@@ -76,6 +79,7 @@ impl Scan<'_> {
         let at = r.offset();
         match key {
             "messages" => {
+                self.forget_provisional();
                 r.array(|_, r| {
                     let (place, message) = self.message(r)?;
                     self.add_message(place, message);
@@ -90,8 +94,12 @@ impl Scan<'_> {
                 "content" => self.attachments(r),
                 _ => Ok(()),
             })?,
-            "events_data" => r.fields(&["messages"], |_, r| self.pool(r))?,
-            "message_pool" => self.pool(r)?,
+            "events_data" => r.fields(&["messages", "calls"], |key, r| match key {
+                "messages" => self.pool(r, |index| &mut index.pool),
+                _ => self.pool(r, |index| &mut index.call_pool),
+            })?,
+            "message_pool" => self.pool(r, |index| &mut index.pool)?,
+            "call_pool" => self.pool(r, |index| &mut index.call_pool)?,
             "score" => self.score("score", r)?,
             "scores" => {
                 r.object(|name, r| self.score(name, r))?;
@@ -133,7 +141,10 @@ impl Scan<'_> {
         if r.offset() == at {
             r.skip()?;
         }
-        let section = matches!(key, "events" | "messages" | "attachments" | "events_data" | "message_pool");
+        let section = matches!(
+            key,
+            "events" | "messages" | "attachments" | "events_data" | "message_pool" | "call_pool"
+        );
         let mut index = self.index();
         index.read_bytes = r.offset();
         if !section && index.sections.len() < limits::SECTIONS_MAX {
@@ -295,15 +306,19 @@ impl Scan<'_> {
         })
     }
 
-    fn pool<R: Read>(&mut self, r: &mut Reader<R>) -> Result<(), JsonError> {
+    fn pool<R: Read>(
+        &mut self,
+        r: &mut Reader<R>,
+        of: fn(&mut Index) -> &mut Vec<Place>,
+    ) -> Result<(), JsonError> {
         r.array(|_, r| {
             r.peek()?;
             let at = r.offset();
             r.skip()?;
             let mut index = self.index();
             index.read_bytes = r.offset();
-            if index.pool.len() < limits::POOL_MAX {
-                index.pool.push(place(at, r));
+            if of(&mut index).len() < limits::POOL_MAX {
+                of(&mut index).push(place(at, r));
             } else {
                 index.left_out += 1;
             }
@@ -392,7 +407,71 @@ impl Scan<'_> {
         entry.first_call = first_call;
         entry.calls = number_of(&calls);
         entry.id = if matches!(trait_, Trait::Model | Trait::Draft | Trait::Aside) { message_id } else { id };
+        drop(index);
+        if self.provisional || self.has_no_steps() {
+            self.add_provisional(number, trait_, &calls);
+        }
         Ok(())
+    }
+
+    fn has_no_steps(&self) -> bool {
+        self.index().steps.is_empty()
+    }
+
+    /// Shows a model call, or what a tool answered, of a sample that had no conversation so far.
+    fn add_provisional(&mut self, number: usize, trait_: Trait, calls: &[EventCall]) {
+        let mut index = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = index.events[number];
+        match trait_ {
+            Trait::Model if index.steps.len() < limits::STEPS_MAX => {}
+            Trait::Tool => {
+                if let Some(call) = self.call_ids.get(&event.id) {
+                    index.calls[*call as usize].event = number as u32;
+                }
+                return;
+            }
+            _ => return,
+        }
+        self.provisional = true;
+        let step = number_of(&index.steps);
+        let first_call = number_of(&index.calls);
+        let room = limits::CALLS_MAX.saturating_sub(index.calls.len());
+        for (call, place) in calls.iter().zip(0..).take(room) {
+            if call.id != 0 {
+                self.call_ids.insert(call.id, number_of(&index.calls));
+            }
+            index.calls.push(Call {
+                action: None,
+                step,
+                index: place,
+                output: Place::default(),
+                id: call.id,
+                function: call.function,
+                event: NONE,
+                failed: false,
+            });
+        }
+        let calls = number_of(&index.calls) - first_call;
+        index.steps.push(Step {
+            kind: StepKind::Model,
+            place: event.place,
+            speaker: Speaker::Model,
+            first_call,
+            calls,
+            id: event.id,
+            event: number as u32,
+            first_event: 0,
+            events: 0,
+        });
+    }
+
+    fn forget_provisional(&mut self) {
+        if std::mem::take(&mut self.provisional) {
+            self.call_ids.clear();
+            let mut index = self.index();
+            index.steps.clear();
+            index.calls.clear();
+        }
     }
 
     fn score<R: Read>(&mut self, name: &str, r: &mut Reader<R>) -> Result<(), JsonError> {
@@ -528,6 +607,7 @@ impl Scan<'_> {
     }
 
     fn finish(&mut self, read_bytes: u64) {
+        self.forget_provisional();
         let (steps, has_model_event) = {
             let index = self.index();
             (index.steps.len(), index.events.iter().any(|event| event.trait_ == Trait::Model))
@@ -548,6 +628,7 @@ impl Scan<'_> {
             }
         }
         let mut index = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        index.has_conversation = index.steps.iter().any(|step| step.speaker == Speaker::Model);
         super::arrange::arrange(
             &mut index,
             &mut self.call_ids,

@@ -6,20 +6,15 @@ use std::io::Read;
 use ct_log::json::{JsonError, Kind, Reader};
 
 use super::index::{Call, EventEntry, Index, Place, Speaker, Step, StepKind, Trait, Verdict, limits};
-use super::part::{BYTES_AT_ONCE, Cut, Field, Part, PartReader, Parts};
+use super::part::{Cut, Field, Part, PartReader, Parts};
+use super::whole;
 use crate::ModelUsage;
 use crate::convert::{glance, time_ms, usage};
 
-/// Events of a step that are shown with it at first.
-const EVENTS_SHOWN: usize = 12;
-/// Bytes that are taken for one event or score, at most.
-const EVENT_BYTES: usize = 60_000;
 /// Model calls of a step whose tokens are told.
 const MODEL_CALLS_SHOWN: usize = 12;
 /// Verdicts on an action that are shown.
 const VERDICTS_SHOWN: usize = 60;
-/// Calls of one step that are shown at first.
-const CALLS_SHOWN: usize = 40;
 /// Members of an event that are the same for all kinds, or shown elsewhere.
 const COMMON: [&str; 10] = [
     "event",
@@ -182,19 +177,19 @@ pub struct ScoreView {
 impl PartReader<'_> {
     /// A step by its number; `None` behind the last one.
     pub fn step(&self, number: usize) -> Result<Option<StepView>, JsonError> {
-        let (step, calls, functions, (model_calls, events)) = {
+        let (step, calls, functions, (model_calls, events), has_conversation) = {
             let index = self.index();
             let Some(step) = index.step(number).copied() else { return Ok(None) };
-            let calls: Vec<Call> = index.calls_of(&step).iter().take(CALLS_SHOWN).copied().collect();
+            let calls: Vec<Call> = index.calls_of(&step).iter().take(self.room.calls).copied().collect();
             let functions: Vec<String> = calls.iter().map(|call| index.function(call).to_owned()).collect();
-            let events = split(&index, &step);
-            (step, calls, functions, events)
+            let events = split(&index, &step, self.room.calls);
+            (step, calls, functions, events, index.has_conversation)
         };
-        self.begin(BYTES_AT_ONCE);
+        self.begin(self.room.step_bytes);
         let mut view = StepView {
             number,
             speaker: step.speaker,
-            aside: step.kind == StepKind::Model,
+            aside: step.kind == StepKind::Model && has_conversation,
             place: step.place,
             calls_left_out: step.calls as usize - calls.len(),
             ..StepView::default()
@@ -231,11 +226,17 @@ impl PartReader<'_> {
         for event in model_calls {
             view.model_calls.push(self.model_call(event)?);
         }
-        view.events_left_out = events.len().saturating_sub(EVENTS_SHOWN);
-        for event in events.into_iter().take(EVENTS_SHOWN) {
+        let count = events.len();
+        let mut taken = 0;
+        for event in events.into_iter().take(self.room.events) {
+            if taken > self.room.events_bytes {
+                break;
+            }
             // Each has room of its own.
             view.events.extend(self.event(event)?);
+            taken += self.room.event_bytes - self.left();
         }
+        view.events_left_out = count - view.events.len();
         Ok(Some(view))
     }
 
@@ -244,7 +245,7 @@ impl PartReader<'_> {
         let (_, others) = {
             let index = self.index();
             let Some(step) = index.step(step) else { return Ok(Vec::new()) };
-            split(&index, step)
+            split(&index, step, self.room.calls)
         };
         others.into_iter().skip(from).take(count).filter_map(|event| self.event(event).transpose()).collect()
     }
@@ -491,7 +492,7 @@ impl PartReader<'_> {
             let Some(entry) = index.event(number) else { return Ok(None) };
             (*entry, index.kind(entry).to_owned())
         };
-        self.begin(EVENT_BYTES);
+        self.begin(self.room.event_bytes);
         let base = entry.place.offset;
         let mut view =
             EventView { number, kind, depth: entry.depth, place: entry.place, ..EventView::default() };
@@ -528,7 +529,7 @@ impl PartReader<'_> {
 
     /// What a model call was given, from the `from`th message on.
     pub fn input(&self, event: usize, from: usize, count: usize) -> Result<Input, JsonError> {
-        self.begin(BYTES_AT_ONCE);
+        self.begin(self.room.step_bytes);
         let mut input = Input { from, ..Input::default() };
         let Some(place) = self.index().event(event).map(|event| event.place) else { return Ok(input) };
         let mut r = self.reader(place)?;
@@ -548,19 +549,7 @@ impl PartReader<'_> {
                     }
                     Ok::<_, JsonError>(())
                 })?,
-                _ => r.array(|_, r| {
-                    let mut ends = [0, 0];
-                    r.array(|place, r| {
-                        if let (Some(end), Some(number)) = (ends.get_mut(place), r.number()?) {
-                            *end = number as usize;
-                        }
-                        Ok::<_, JsonError>(())
-                    })?;
-                    if ranges.len() < limits::POOL_MAX {
-                        ranges.push((ends[0], ends[1]));
-                    }
-                    Ok::<_, JsonError>(())
-                })?,
+                _ => ranges = whole::ranges(r)?,
             }
             Ok::<_, JsonError>(())
         })?;
@@ -601,7 +590,7 @@ impl PartReader<'_> {
     /// A score by its number.
     pub fn score(&self, number: usize) -> Result<Option<ScoreView>, JsonError> {
         let Some(entry) = self.index().scores().get(number).cloned() else { return Ok(None) };
-        self.begin(EVENT_BYTES);
+        self.begin(self.room.event_bytes);
         let mut view = ScoreView { name: entry.name, place: entry.place, ..ScoreView::default() };
         let mut r = self.reader(entry.place)?;
         let base = entry.place.offset;
@@ -636,8 +625,8 @@ impl PartReader<'_> {
 
 /// The events of a step: the model calls that are told in short, and the others. Those of tool calls that are shown are
 /// told with these.
-fn split(index: &Index, step: &Step) -> (Vec<usize>, Vec<usize>) {
-    let calls = index.calls_of(step).iter().take(CALLS_SHOWN);
+fn split(index: &Index, step: &Step, calls_shown: usize) -> (Vec<usize>, Vec<usize>) {
+    let calls = index.calls_of(step).iter().take(calls_shown);
     let told: HashSet<usize> = calls.filter_map(|call| index.tool_event(call)).collect();
     let (mut model_calls, mut others) = (Vec::new(), Vec::new());
     for event in index.events_of(step).iter().map(|event| *event as usize) {

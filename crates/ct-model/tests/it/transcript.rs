@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use ct_log::Log;
 use ct_log::json::{self, Reader};
 use ct_model::convert::SampleFacts;
-use ct_model::transcript::{Cut, Index, Part, PartReader, Search, Speaker, StepView, scan};
+use ct_model::transcript::{Cut, Index, Part, PartReader, Room, Search, Speaker, StepView, scan};
 use serde_json::{Value, json};
 
 use crate::convert::shared::data;
@@ -254,6 +254,82 @@ fn steps_of_a_control_evaluation() {
     );
     assert_eq!(reader.verdicts(None).unwrap()[0].explanation.as_ref().unwrap().text, "overall");
     assert_eq!(reader.score(0).unwrap().unwrap().value.unwrap().text, "{\n  \"main\": 1\n}");
+}
+
+#[test]
+fn a_sample_without_a_conversation_is_read_while_it_comes() {
+    let model = |id: &str, call: &str| {
+        let message = json!({"id": id, "role": "assistant", "content": id, "tool_calls": [{"id": call, "function": "bash", "arguments": {"cmd": call}}]});
+        json!({"event": "model", "model": "m", "input": [], "output": {"choices": [{"message": message}]}})
+    };
+    let tool = |call: &str| json!({"event": "tool", "id": call, "function": "bash", "result": format!("{call} done")});
+    let events = [model("m1", "c1"), tool("c1"), model("m2", "c2"), tool("c2")];
+    let whole =
+        serde_json::to_vec(&json!({"id": 1, "input": "go", "messages": [], "events": events})).unwrap();
+    // Everything but the end.
+    let torn = &whole[..whole.len() - 2];
+    let index = Mutex::new(Index::default());
+    scan(&mut Reader::new(torn), &index).unwrap_err();
+    let reader = PartReader::new(Arc::new(torn.to_vec()), &index);
+    assert_eq!(index.lock().unwrap().step_count(), 2);
+    let step = reader.step(1).unwrap().unwrap();
+    assert_eq!((texts(&step.parts).as_str(), step.calls[0].function.as_str()), ("m2", "bash"));
+    assert_eq!(texts(&step.calls[0].output), "c2 done");
+    // When all is known, the input comes first.
+    let steps = Sample::of(whole).steps();
+    let said: Vec<String> = steps.iter().map(|step| texts(&step.parts)).collect();
+    assert_eq!(said, ["go", "m1", "m2"]);
+    assert_eq!(texts(&steps[1].calls[0].output), "c1 done");
+    assert!(steps.iter().all(|step| !step.aside));
+}
+
+#[test]
+fn a_model_call_is_told_with_the_messages_it_refers_to() {
+    let messages: Vec<Value> =
+        (0..4).map(|n| json!({"role": "user", "content": format!("message {n}")})).collect();
+    let request = |n: usize| json!({"role": "user", "content": [{"text": format!("request {n}")}]});
+    let call = json!({"request": {"model": "m"}, "response": {"ok": true}, "call_refs": [[0, 1], [1, 9]], "call_key": "contents"});
+    let shares = json!({"event": "model", "input": [], "input_refs": [[3, 4], [0, 2], [9, 12]], "output": {}, "call": call});
+    let bare =
+        json!({"event": "model", "call": {"call_refs": [[1, 2]], "request": {}}, "input": [messages[0]]});
+    let own = json!({"event": "model", "input": [messages[0]], "output": {}});
+    let data = json!({"messages": messages, "calls": [request(0), request(1)]});
+    let sample = Sample::value(&json!({"id": 1, "events": [shares, bare, own], "events_data": data}));
+    let reader = sample.reader();
+    let whole = |event: usize| {
+        let whole = reader.whole(event).unwrap()?;
+        let (mut json, size_bytes) = (Vec::new(), whole.size_bytes);
+        let cut = reader.whole_json(whole.clone(), 40).unwrap();
+        assert_eq!((cut.size_bytes, cut.next.is_some()), (size_bytes, true));
+        reader.read_whole(whole).read_to_end(&mut json).unwrap();
+        assert_eq!(json.len() as u64, size_bytes);
+        assert!(json.starts_with(cut.text.as_bytes()));
+        Some(serde_json::from_slice::<Value>(&json).unwrap())
+    };
+    let first = whole(0).unwrap();
+    assert_eq!(first["input"], json!([messages[3], messages[0], messages[1]]));
+    assert_eq!(first["call"]["request"], json!({"contents": [request(0), request(1)], "model": "m"}));
+    assert_eq!(first["call"]["response"], json!({"ok": true}));
+    let second = whole(1).unwrap();
+    assert_eq!(second["call"]["request"], json!({"messages": [request(1)]}));
+    assert_eq!(second["input"], json!([messages[0]]));
+    assert_eq!((whole(2), whole(3)), (None, None));
+}
+
+#[test]
+fn paper_has_room_for_what_a_screen_cuts() {
+    let long = "x".repeat(100_000);
+    let events: Vec<Value> = (0..40).map(|n| json!({"event": "info", "data": n})).collect();
+    let sample = Sample::value(&json!({"messages": [{"role": "user", "content": long}], "events": events}));
+    let shown = sample.steps();
+    let paper = sample.reader().with_room(Room::PAPER);
+    assert_eq!(
+        (texts(&shown[0].parts).len(), texts(&paper.step(0).unwrap().unwrap().parts).len()),
+        (4_000, 100_000)
+    );
+    let count = |step: &StepView| (step.events.len(), step.events_left_out);
+    assert_eq!(count(&shown[1]), (12, 28));
+    assert_eq!(count(&paper.step(1).unwrap().unwrap()), (40, 0));
 }
 
 #[test]

@@ -5,14 +5,13 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::comments;
-pub use super::comments::Earlier;
 use super::outcomes;
 use super::trajectories;
+use crate::comments::{Comments, is_deleted};
 use crate::filter;
 use crate::measure::Summary;
 use crate::part::{self, Span};
-use crate::{Asset, Frame, Query, Section, Visit, bytes, count, number, text, time};
+use crate::{Asset, Earlier, Frame, Query, Section, Visit, bytes, count, number, text, time};
 
 /// What is shown of a run.
 #[derive(Debug)]
@@ -39,12 +38,6 @@ pub fn page(visit: &Visit, run: &Run<'_>) -> String {
     let header = &record.header;
     let id = header.run_id.as_ref().map(|id| id.as_str()).unwrap_or_default();
     let path = part::run_path(id);
-    let comments = comments::Comments {
-        path: &path,
-        comments: &header.comments,
-        earlier: run.earlier,
-        may_change_all: run.is_admin,
-    };
     let body = html! {
         nav.crumbs aria-label="Where this is" { a href="/runs" { "Runs" } }
         (head(visit, record, &path, id))
@@ -60,12 +53,34 @@ pub fn page(visit: &Visit, run: &Run<'_>) -> String {
             }
         }
         (metrics(record))
-        (comments.section(visit))
+        (comments(visit, run, &path))
         (table(visit, run, &path, id))
         (more(visit, record))
     };
     let title = header.name.as_str();
     Frame { title, section: Section::Runs, assets: &[Asset::TableJs] }.around(visit, &body)
+}
+
+fn comments(visit: &Visit, run: &Run<'_>, path: &str) -> Markup {
+    let comments = &run.record.header.comments;
+    let path = format!("{path}/comments");
+    let shown = Comments { visit, path: path.clone(), earlier: run.earlier, may_change_all: run.is_admin };
+    let there = comments.iter().filter(|comment| !is_deleted(comment)).count();
+    html! {
+        section.section #comments {
+            div.section-head { h2 { "Comments" } @if there > 0 { span.muted { (count(there as u64)) } } }
+            @if comments.is_empty() && !visit.may_write() { p.muted { "Nobody has commented." } }
+            (shown.list(comments, &html! {}))
+            @if visit.may_write() {
+                form.form.comment-form.no-print method="post" action=(path) {
+                    (visit.csrf_field())
+                    textarea name="text" aria-label="A comment" placeholder="Write a comment" required
+                        maxlength="100000" dir="auto" {}
+                    div.form-actions { button type="submit" { "Comment" } }
+                }
+            }
+        }
+    }
 }
 
 fn head(visit: &Visit, record: &RunRecord, path: &str, id: &str) -> Markup {

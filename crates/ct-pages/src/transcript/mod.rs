@@ -5,27 +5,42 @@
 //! where they lie in the sample.
 
 mod panel;
+mod paper;
 mod piece;
 mod step;
 mod strip;
+mod talk;
 
 use ct_model::transcript::{Input, ScoreView, StepView, VerdictView};
-use ct_model::{Comment, RunHeader, TrajectoryDocument};
+use ct_model::{RunHeader, TrajectoryDocument};
 use maud::{Markup, html};
 
 use crate::address::Query;
 use crate::asset::Asset;
+use crate::comments::{self, Earlier};
 use crate::format::{bytes, count, duration_ms, usd};
 use crate::frame::{Frame, Section, Visit};
 use crate::part::{Of, outcome, run_path, short, tags, trajectory_path};
 use crate::text::text;
 
 pub use panel::{Diff, Rest};
-pub use piece::{more_events, more_input, more_text, raw};
+pub use paper::{step_on_paper, unreadable_step};
+pub use piece::{more_events, more_input, more_text, raw, whole};
 pub use strip::Strip;
+pub use talk::Comments;
 
 /// Steps that are loaded at a time; pieces begin at multiples of it.
 pub const CHUNK_STEPS: usize = 20;
+
+/// Modules that others import are named here as well, so that a browser asks for all of them at once.
+const ASSETS: [Asset; 6] = [
+    Asset::TranscriptCss,
+    Asset::PiecesJs,
+    Asset::WhereJs,
+    Asset::FindJs,
+    Asset::TalkJs,
+    Asset::TranscriptJs,
+];
 
 /// Monitors whose highest verdict is told above the steps.
 const MONITORS_SHOWN: usize = 6;
@@ -37,8 +52,8 @@ pub struct Steps {
     pub from: usize,
     /// The steps.
     pub steps: Vec<StepView>,
-    /// Comments by the number of their action.
-    pub comments: std::collections::BTreeMap<u64, Vec<Comment>>,
+    /// Comments of the trajectory.
+    pub comments: Comments,
 }
 
 /// Which trajectory it is, for those that lead to parts of it.
@@ -52,17 +67,58 @@ pub struct Place<'a> {
     pub began_ms: Option<i64>,
     /// The monitors' scale: 1, 10 or 100.
     pub scale: f32,
-    /// Where comments come from, when they can be made.
+    /// Who looks.
     pub visit: &'a Visit,
+    /// What comments said before they were edited.
+    pub earlier: &'a [Earlier],
+    /// May change comments of others.
+    pub may_change_all: bool,
+    /// For a screen, or for paper.
+    pub medium: Medium,
+}
+
+/// What a transcript is drawn on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Medium {
+    /// Where more can be asked for.
+    #[default]
+    Screen,
+    /// Where everything has to be there.
+    Paper {
+        /// With what is in the events that are no step.
+        events: bool,
+    },
 }
 
 impl Place<'_> {
+    fn is_paper(&self) -> bool {
+        self.medium != Medium::Screen
+    }
+
     fn path(&self) -> String {
         trajectory_path(self.id)
     }
 
     fn below(&self, name: &str) -> String {
         format!("{}/{name}", self.path())
+    }
+
+    /// The address of an action, for those without script as well.
+    fn action(&self, action: u64) -> String {
+        let query = self.filter.with("action", action.to_string());
+        format!("{}#action-{action}", query.on(&self.path()))
+    }
+
+    /// The address of a step.
+    fn step(&self, step: u64) -> String {
+        let from = step / CHUNK_STEPS as u64 * CHUNK_STEPS as u64;
+        let query = self.filter.with("from", from.to_string());
+        format!("{}#step-{step}", query.on(&self.path()))
+    }
+
+    fn comments(&self) -> comments::Comments<'_> {
+        let Self { visit, earlier, may_change_all, .. } = *self;
+        comments::Comments { visit, earlier, may_change_all, path: self.below("comments") }
     }
 }
 
@@ -127,26 +183,21 @@ pub struct Page<'a> {
     pub diff: Option<Diff>,
     /// What else the sample holds.
     pub rest: Vec<Rest>,
-    /// Comments on the whole.
-    pub comments: Vec<Comment>,
+    /// Comments.
+    pub comments: Comments,
 }
 
 impl Page<'_> {
     /// The whole page.
     pub fn page(&self) -> String {
         let Page { document, run, place, .. } = self;
-        let title = if document.name.is_empty() { place.id } else { &document.name };
-        let address = |(id, at): &(String, u64)| {
-            place
-                .filter
-                .without(&["from", "at", "action"])
-                .with("at", at.to_string())
-                .on(&trajectory_path(id))
-        };
+        let title = self.title();
+        let address =
+            |(id, at): &(String, u64)| place.filter.with("at", at.to_string()).on(&trajectory_path(id));
         let run_id = document.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let body = html! {
             div.transcript-page #transcript-page
-                data-path=(place.path()) data-query=(place.filter.without(&["from", "action"]).on(""))
+                data-path=(place.path()) data-query=(place.filter.on(""))
                 data-steps=(self.progress.steps) data-actions=(self.progress.actions)
                 data-complete=(self.progress.complete) data-chunk=(CHUNK_STEPS) data-scale=(place.scale) {
                 div.trail {
@@ -164,12 +215,13 @@ impl Page<'_> {
                             Some(next) => a rel="next" href=(address(next)) title="Next trajectory (])" { "Next ›" },
                             None => span.faint { "Next ›" },
                         }
-                        a href=(place.filter.without(&["from", "at", "action"]).on("/trajectories")) { "List" }
+                        a rel="up" href=(place.filter.without(&["at"]).on("/trajectories")) title="Back to the list (u)" { "List" }
                     }
                 }
                 div.page-head {
                     h1 { (text(title)) }
                     div.page-actions.no-print {
+                        a.button.quiet href=(paper::address(place, false)) data-print title="All of it, to be printed (P)" { "Print" }
                         a.button.quiet href=(format!("/api{}", place.path())) download=(format!("{}.json", place.id)) { "Sample" }
                         a.button.quiet href=(format!("/api{}/eval", place.path())) { "Log" }
                     }
@@ -177,6 +229,7 @@ impl Page<'_> {
                 (self.facts())
                 (panel::error(document))
                 (self.progress())
+                (paper::unfinished(self))
                 div.cockpit {
                     (self.strip.draw(place))
                     (self.toolbar())
@@ -188,19 +241,22 @@ impl Page<'_> {
                         (self.paging())
                     }
                     aside.side aria-label="About this trajectory" {
-                        (panel::tasks(document))
+                        (panel::tasks(document, place))
                         (panel::verdicts(&self.verdicts, place))
                         (panel::scores(&self.scores, place))
                         (panel::diff(self.diff.as_ref(), place))
-                        (panel::comments(&self.comments, place))
+                        (talk::panel(place, &self.comments))
                         (panel::rest(&self.rest, place))
                     }
                 }
                 div.toast role="status" aria-live="polite" #toast hidden {}
             }
         };
-        Frame { title, section: Section::Trajectories, assets: &[Asset::TranscriptCss, Asset::TranscriptJs] }
-            .around(place.visit, &body)
+        Frame { title, section: Section::Trajectories, assets: &ASSETS }.around(place.visit, &body)
+    }
+
+    fn title(&self) -> &str {
+        if self.document.name.is_empty() { self.place.id } else { &self.document.name }
     }
 
     fn facts(&self) -> Markup {
@@ -292,13 +348,7 @@ impl Page<'_> {
     /// For those without script.
     fn paging(&self) -> Markup {
         let from = self.steps.from;
-        let address = |from: usize| {
-            self.place
-                .filter
-                .without(&["from", "action"])
-                .with("from", from.to_string())
-                .on(&self.place.path())
-        };
+        let address = |from: usize| self.place.filter.with("from", from.to_string()).on(&self.place.path());
         let shown = self.steps.steps.len();
         html! {
             nav.paging #paging aria-label="Parts of the transcript" {
@@ -308,6 +358,11 @@ impl Page<'_> {
             }
         }
     }
+}
+
+/// The comments that stand beside the steps.
+pub fn comments(place: &Place<'_>, comments: &Comments) -> Markup {
+    talk::panel(place, comments)
 }
 
 /// A piece of the transcript, as the page holds it and as script asks for it.

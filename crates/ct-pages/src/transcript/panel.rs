@@ -1,7 +1,7 @@
 //! What stands beside the steps: tasks, scores, what monitors say, what the agent was told.
 
 use ct_model::transcript::{Cut, Input, Part, ScoreView, VerdictView};
-use ct_model::{Comment, TaskRole, TrajectoryDocument};
+use ct_model::{TaskRole, TrajectoryDocument};
 use maud::{Markup, html};
 
 use super::{Place, step};
@@ -25,7 +25,7 @@ pub struct Rest {
     pub place: ct_model::transcript::Place,
 }
 
-fn panel(title: &str, open: bool, body: &Markup) -> Markup {
+pub(super) fn panel(title: &str, open: bool, body: &Markup) -> Markup {
     html! {
         details.panel.side-panel open[open] {
             summary { span.twist aria-hidden="true" {} h2 { (title) } }
@@ -45,7 +45,7 @@ pub(super) fn error(document: &TrajectoryDocument) -> Markup {
     }
 }
 
-pub(super) fn tasks(document: &TrajectoryDocument) -> Markup {
+pub(super) fn tasks(document: &TrajectoryDocument, place: &Place<'_>) -> Markup {
     let scores = |role: TaskRole| document.task_scores.iter().filter(move |score| score.role == role);
     let paragraph = |value: Option<&String>| {
         html! { @if let Some(value) = value.filter(|value| !value.is_empty()) { p.task-text dir="auto" { (text_in(value)) } } }
@@ -55,7 +55,7 @@ pub(super) fn tasks(document: &TrajectoryDocument) -> Markup {
             @for score in scores(role) {
                 p.task-score {
                     (text(&score.id)) ": " b { @match score.value { Some(value) => (number(value)), None => "unscored" } }
-                    @if let Some(Some(at)) = score.landed_at { " · landed at " a href=(format!("#action-{at}")) data-go=(at) { "action " (at) } }
+                    @if let Some(Some(at)) = score.landed_at { " · landed at " a href=(place.action(at.unsigned_abs())) data-go=(at) { "action " (at) } }
                     @if let Some(reason) = &score.reason { " · " span.faint { (text(reason)) } }
                 }
             }
@@ -150,7 +150,7 @@ pub(super) fn diff(diff: Option<&Diff>, place: &Place<'_>) -> Markup {
 pub(super) fn prompt(place: &Place<'_>, prompt: Option<&Input>, event: usize) -> Markup {
     let Some(prompt) = prompt.filter(|prompt| !prompt.messages.is_empty()) else { return html! {} };
     html! {
-        details.prompt {
+        details.prompt open[place.is_paper()] {
             summary {
                 span.twist aria-hidden="true" {}
                 "What the agent was told first "
@@ -175,33 +175,10 @@ pub(super) fn input(place: &Place<'_>, input: &Input, event: usize) -> Markup {
             }
             @if input.messages.is_empty() { li.faint { "The log does not hold it." } }
         }
-        @if end < input.count {
+        @if end < input.count && place.is_paper() {
+            p.more { (input.count - end) " more messages are in the sample." }
+        } @else if end < input.count {
             p.more { a data-more href=(query.on(&place.below("input"))) { (input.count - end) " more messages" } }
-        }
-    }
-}
-
-pub(super) fn comments(comments: &[Comment], place: &Place<'_>) -> Markup {
-    let may_write = place.visit.may_write();
-    html! {
-        @if may_write || !comments.is_empty() {
-            (panel("Comments", true, &html! {
-                @for comment in comments { (step::draw_comment(comment, place)) }
-                @if may_write {
-                    form.comment-form.no-print method="post" action=(place.below("comments")) #comment-form {
-                        (place.visit.csrf_field())
-                        input type="hidden" name="next" value=(place.filter.without(&["action"]).on(&place.path()));
-                        label.visually-hidden for="comment-text" { "Comment on the trajectory" }
-                        textarea #comment-text name="text" rows="2" required maxlength="100000" placeholder="Comment on the trajectory" {}
-                        div.form-actions {
-                            button type="submit" { "Comment" }
-                            label.comment-action { "on action "
-                                input type="number" name="action" min="0" placeholder="all";
-                            }
-                        }
-                    }
-                }
-            }))
         }
     }
 }

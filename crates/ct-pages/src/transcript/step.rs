@@ -1,16 +1,12 @@
 //! One step: what was said, the tools called, what happened meanwhile.
 
-use std::collections::BTreeMap;
-
-use ct_model::Comment;
 use ct_model::transcript::{CallView, Cut, EventView, ModelCall, Part, Speaker, StepView, VerdictView};
 use maud::{Markup, html};
-use serde_json::Value;
 
-use super::Place;
 use super::strip::level;
+use super::{Comments, Medium, Place};
 use crate::address::Query;
-use crate::format::{bytes, count, duration_ms, number, time, usd};
+use crate::format::{bytes, count, duration_ms, number, usd};
 use crate::part::short;
 use crate::text::{plain, text, text_in};
 
@@ -22,7 +18,7 @@ pub(super) fn part_query(place: ct_model::transcript::Place) -> Query {
     ])
 }
 
-pub(super) fn draw(place: &Place<'_>, step: &StepView, comments: &BTreeMap<u64, Vec<Comment>>) -> Markup {
+pub(super) fn draw(place: &Place<'_>, step: &StepView, comments: &Comments) -> Markup {
     let class = match step.speaker {
         _ if step.role == "events" => "step is-events",
         _ if step.aside => "step is-aside",
@@ -47,11 +43,15 @@ pub(super) fn draw(place: &Place<'_>, step: &StepView, comments: &BTreeMap<u64, 
                     @if let (Some(at), Some(began)) = (began, place.began_ms) {
                         span.faint title="since the sample began" { "+" (since(at, began)) }
                     }
+                    @if stop && place.visit.may_write() {
+                        (comment_link())
+                    }
                     a.address href=(format!("#step-{}", step.number)) title="Address of this step" { "step " (step.number) }
                     (raw_link(place, step.place))
                 }
             }
             div.step-body dir="auto" { (parts(place, &step.parts)) }
+            (comments.on_step(place, step.number))
             @for call in &step.calls { (draw_call(place, step, call, comments)) }
             @if step.calls_left_out > 0 {
                 p.muted.left-out { (count(step.calls_left_out as u64)) " more calls are not shown here; see the raw JSON." }
@@ -61,7 +61,7 @@ pub(super) fn draw(place: &Place<'_>, step: &StepView, comments: &BTreeMap<u64, 
             }
             @if !step.model_calls.is_empty() { (model_calls(place, step)) }
             @if !step.events.is_empty() || step.events_left_out > 0 {
-                details.events open[step.role == "events"] {
+                details.events open[step.role == "events" || place.is_paper()] {
                     summary {
                         span.twist aria-hidden="true" {}
                         (count((step.events.len() + step.events_left_out) as u64))
@@ -69,14 +69,17 @@ pub(super) fn draw(place: &Place<'_>, step: &StepView, comments: &BTreeMap<u64, 
                         span.faint { (kinds(&step.events)) }
                     }
                     @for event in &step.events { (draw_event(place, event)) }
-                    @if step.events_left_out > 0 { (more_events_link(place, step.number, step.events.len())) }
+                    @if step.events_left_out > 0 { (more_events_link(place, step.number, step.events.len(), step.events_left_out)) }
                 }
             }
         }
     }
 }
 
-pub(super) fn more_events_link(place: &Place<'_>, step: usize, from: usize) -> Markup {
+pub(super) fn more_events_link(place: &Place<'_>, step: usize, from: usize, left: usize) -> Markup {
+    if place.is_paper() {
+        return html! { p.more { (count(left as u64)) " more events are in the sample." } };
+    }
     let query = Query::new([("step".to_owned(), step.to_string()), ("from".to_owned(), from.to_string())]);
     html! { p.more { a data-more href=(query.on(&place.below("events"))) { "More events" } } }
 }
@@ -127,19 +130,18 @@ fn raw_link(place: &Place<'_>, at: ct_model::transcript::Place) -> Markup {
     }
 }
 
-fn draw_call(
-    place: &Place<'_>,
-    step: &StepView,
-    call: &CallView,
-    comments: &BTreeMap<u64, Vec<Comment>>,
-) -> Markup {
+/// Without script it leads to the form beside the steps.
+fn comment_link() -> Markup {
+    html! { a.comment-link.no-print href="#write-comment" data-comment title="Comment (c)" { "Comment" } }
+}
+
+fn draw_call(place: &Place<'_>, step: &StepView, call: &CallView, comments: &Comments) -> Markup {
     let id = call.action.map(|action| format!("action-{action}"));
     let suspicion = call.suspicion.map(|value| (level(value, place.scale), value));
     let class = match suspicion {
         Some((level, _)) => format!("action level-{level}"),
         None => "action".to_owned(),
     };
-    let comments = call.action.and_then(|action| comments.get(&u64::from(action)));
     html! {
         section class=(class) id=[id] data-action=[call.action] aria-label=[call.action.map(|action| format!("Action {action}"))] {
             header.action-head.stop[call.action.is_some()] tabindex=[call.action.map(|_| "-1")] {
@@ -154,8 +156,8 @@ fn draw_call(
                     @if let Some((level, value)) = suspicion {
                         span.level.{"level-" (level)} title="highest suspicion" { (number(f64::from(value))) }
                     }
-                    @if place.visit.may_write() && let Some(action) = call.action {
-                        button.quiet.small type="button" data-comment=(action) title="Comment (c)" { "Comment" }
+                    @if place.visit.may_write() && call.action.is_some() {
+                        (comment_link())
                     }
                     @match call.event {
                         Some(event) => a.raw-link data-raw href=(Query::new([("event".to_owned(), event.to_string())]).on(&place.below("raw"))) title="Raw JSON of the call (r)" { "{ }" },
@@ -181,30 +183,7 @@ fn draw_call(
                 p.output.faint { "no output" }
             }
             (verdicts(place, &call.verdicts))
-            @for comment in comments.into_iter().flatten() { (draw_comment(comment, place)) }
-        }
-    }
-}
-
-/// A comment, unless it is deleted.
-pub(super) fn draw_comment(comment: &Comment, place: &Place<'_>) -> Markup {
-    let of = |name: &str| comment.extra.get(name).and_then(Value::as_str);
-    if comment
-        .extra
-        .get("deleted")
-        .is_some_and(|deleted| !deleted.is_null() && *deleted != Value::Bool(false))
-    {
-        return html! {};
-    }
-    let made = of("created").and_then(|at| at.parse().ok());
-    html! {
-        div.comment {
-            p.comment-head {
-                b { (text(of("created_by").unwrap_or("someone"))) }
-                @if let Some(made) = made { " " span.faint { (time(made, place.visit.now)) } }
-                @if of("edited").is_some() { " " span.faint { "edited" } }
-            }
-            p.comment-text dir="auto" { (text_in(&comment.text)) }
+            @if let Some(action) = call.action { (comments.on_action(place, action)) }
         }
     }
 }
@@ -266,7 +245,7 @@ fn draw_model_call(place: &Place<'_>, call: &ModelCall) -> Markup {
 /// An event.
 pub(super) fn draw_event(place: &Place<'_>, event: &EventView) -> Markup {
     html! {
-        details.event.{"depth-" (event.depth.min(4))} data-event=(event.number) {
+        details.event.{"depth-" (event.depth.min(4))} open[place.medium == Medium::Paper { events: true }] data-event=(event.number) {
             summary {
                 span.twist aria-hidden="true" {}
                 span.event-kind { (text(&event.kind)) }
@@ -296,7 +275,7 @@ pub(super) fn parts(place: &Place<'_>, parts: &[Part]) -> Markup {
                     div.text { (cut(place, value)) }
                 },
                 Part::Picture(picture) => a.picture href=(part_query(picture.place).on(&place.below("image"))) {
-                    img loading="lazy" alt="Image in the transcript" src=(part_query(picture.place).on(&place.below("image")));
+                    img loading=(if place.is_paper() { "eager" } else { "lazy" }) alt="Image in the transcript" src=(part_query(picture.place).on(&place.below("image")));
                 },
                 Part::Media { kind, name, place: at } => p.media {
                     span.mark { (text(kind)) }
@@ -336,8 +315,10 @@ pub(super) fn rest(place: &Place<'_>, at: ct_model::transcript::Place, next: u64
     html! {
         span.cut {
             span.faint { "cut; " (bytes(size)) " in all" } " "
+            @if !place.is_paper() {
             a data-rest href=(query.with("from", next.to_string()).on(&place.below("text"))) { "more" } " "
             a href=(query.on(&place.below("part"))) target="_blank" rel="noopener" { "all of it" }
+            }
         }
     }
 }

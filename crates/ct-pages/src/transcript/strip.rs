@@ -48,10 +48,6 @@ impl Strip {
         }
         let width = self.bars.len() as f32;
         let first = |bar: usize| bar * self.actions / self.bars.len();
-        let address = |action: usize| {
-            let query = place.filter.without(&["from", "action"]).with("action", action.to_string());
-            format!("{}#action-{action}", query.on(&place.path()))
-        };
         let thick = |count: f32| (width / count).min(1.0);
         html! {
             figure.strip.is-empty[!self.has_verdicts()] #strip aria-label="Suspicion by action" {
@@ -61,7 +57,7 @@ impl Strip {
                     line.strip-half x1="0" x2=(width) y1=(HEIGHT / 2.0) y2=(HEIGHT / 2.0) {}
                     @for (bar, found) in self.bars.iter().enumerate() {
                         @let action = found.map_or(first(bar), |(action, _)| action as usize);
-                        a href=(address(action)) data-go=(action) tabindex="-1" {
+                        a href=(place.action(action as u64)) data-go=(action) tabindex="-1" {
                             title {
                                 "Action " (action)
                                 @match found { Some((_, value)) => { ": " (number(f64::from(*value))) }, None => ": not judged" }
@@ -87,7 +83,7 @@ impl Strip {
                     span { "0" }
                     span.faint {
                         @if self.has_verdicts() { "suspicion by action, 0 to " (place.scale) } @else { "no action was judged by a monitor" }
-                        @for landed in &self.landed { " · side task landed at " a href=(address(usize::try_from(*landed).unwrap_or(0))) data-go=(landed) { "action " (landed) } }
+                        @for landed in &self.landed { " · side task landed at " a href=(place.action(landed.unsigned_abs())) data-go=(landed) { "action " (landed) } }
                     }
                     span { (count(self.actions.saturating_sub(1) as u64)) }
                 }

@@ -7,6 +7,7 @@
 pub(crate) mod answer;
 mod assets;
 mod chosen;
+mod comments;
 mod cookies;
 mod datasets;
 mod flash;

@@ -8,12 +8,13 @@ use axum::http::Uri;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::{get, post};
-use ct_model::{AuditQuery, Csv, RunEdit, RunId, Scope, TrajectoryNumbers, TrajectoryQuery};
+use ct_model::{Csv, RunEdit, RunId, Scope, TrajectoryNumbers, TrajectoryQuery};
 use ct_pages::measure::Measure;
 use ct_pages::{Flash, page};
 
 use super::answer;
 use super::chosen::{failed, told};
+use super::comments::earlier;
 use super::flash::done;
 use super::form::Form;
 use super::listing::Listing;
@@ -22,7 +23,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::extract::{Filters, Path};
-use crate::limits;
 use crate::routes::comments::author;
 use crate::routes::runs::{record, run_id};
 
@@ -71,41 +71,12 @@ async fn run(
             query: &listing.query,
             span: listing.span(found.items.len(), found.total_count),
             trajectories: &found,
-            earlier: &earlier(app, &run, &record)?,
+            earlier: &earlier(app, &format!("run {run}"), &record.header.comments)?,
             is_admin: visitor.identity.as_ref().is_some_and(|identity| identity.scope >= Scope::Admin),
         };
         Ok(Html(page::run::page(&visitor.visit, &shown)).into_response())
     })
     .await
-}
-
-/// What edited comments said before, newest first. Asked for only where a comment was edited.
-fn earlier(
-    app: &App,
-    run: &RunId,
-    record: &ct_model::RunRecord,
-) -> Result<Vec<page::run::Earlier>, ApiError> {
-    let comments = &record.header.comments;
-    if !comments.iter().any(|comment| comment.extra.get("edited").is_some_and(|edited| !edited.is_null())) {
-        return Ok(Vec::new());
-    }
-    let query = AuditQuery {
-        subject: Some(format!("run {run}")),
-        action: Some("comment.edit".to_owned()),
-        limit: limits::COMMENT_EDITS_MAX,
-        ..AuditQuery::default()
-    };
-    let rows = app.store.audit_rows(&query)?.into_iter();
-    let earlier = rows.filter_map(|row| {
-        let detail = row.detail?;
-        let text = |key: &str| detail.get(key).and_then(|text| text.as_str()).map(str::to_owned);
-        Some(page::run::Earlier {
-            comment_id: text("comment_id")?,
-            text: text("before")?,
-            until: row.made_at,
-        })
-    });
-    Ok(earlier.collect())
 }
 
 async fn edit(
@@ -177,7 +148,7 @@ async fn comment(
             let text = fields.text("text").unwrap_or_default().replace("\r\n", "\n");
             let id = fields.text("comment").unwrap_or_default();
             let by = author(&caller);
-            let done = match fields.text("action").as_deref() {
+            let done = match fields.text("change").as_deref() {
                 Some("edit") => app.store.edit_run_comment(&run, &id, &text, &by),
                 Some("delete") => app.store.delete_run_comment(&run, &id, &by),
                 _ => app.store.comment_on_run(&run, &text, &by),

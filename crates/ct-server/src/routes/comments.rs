@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use ct_model::{Comment, Scope};
-use ct_store::Author;
+use ct_store::{About, Author};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -33,6 +33,18 @@ pub(crate) fn author(caller: &Caller) -> Author {
     Author { actor: caller.actor(), any: caller.identity.scope >= Scope::Admin }
 }
 
+/// What a comment on a trajectory is about.
+pub(crate) fn about(action: Option<u64>, step: Option<u64>) -> Result<About, ApiError> {
+    match (action, step) {
+        (None, None) => Ok(About::Whole),
+        (Some(action), None) => Ok(About::Action(action)),
+        (None, Some(step)) => Ok(About::Step(step)),
+        (Some(_), Some(_)) => {
+            Err(ApiError::invalid("a comment is about an action or about a step: give one of the two"))
+        }
+    }
+}
+
 /// A text, for a comment on a run or for one that is there.
 #[derive(Debug, Deserialize, ToSchema)]
 struct CommentText {
@@ -41,7 +53,7 @@ struct CommentText {
     text: String,
 }
 
-/// A comment on a trajectory, or on one of its actions.
+/// A comment on a trajectory, or on one of its actions or steps.
 #[derive(Debug, Deserialize, ToSchema)]
 struct NewComment {
     /// Plain text; not empty.
@@ -50,12 +62,15 @@ struct NewComment {
     /// The number of an action, from 0; absent: the whole trajectory is meant.
     #[serde(default)]
     action: Option<u64>,
+    /// The number of a step that calls no tool, as the pages count them; not together with an action.
+    #[serde(default)]
+    step: Option<u64>,
 }
 
 /// The comments on a trajectory, oldest first.
 #[derive(Debug, Serialize, ToSchema)]
 struct Comments {
-    /// On the whole of it.
+    /// On the whole of it, and on steps that call no tool: these have a `step`.
     comments: Vec<Comment>,
     /// On single actions, by their number from 0.
     #[schema(value_type = std::collections::HashMap<String, Vec<Comment>>)]
@@ -144,12 +159,12 @@ async fn of_trajectory(
     .await
 }
 
-/// Adds a comment to a trajectory, or to one of its actions.
+/// Adds a comment to a trajectory, or to one of its actions or steps.
 #[utoipa::path(post, path = "/api/trajectories/{id}/comments", tag = "comments", params(("id" = String, Path)),
     request_body = NewComment, responses(
     (status = 200, description = "The comment.", body = Comment),
     (status = 400, description = "The text is empty or too long, there are too many comments, or there is no such \
-        action.", body = ErrorEnvelope),
+        action or step.", body = ErrorEnvelope),
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
     (status = 403, description = "The token may not write.", body = ErrorEnvelope),
     (status = 404, description = "There is no such trajectory.", body = ErrorEnvelope),
@@ -161,8 +176,9 @@ async fn add_to_trajectory(
     Body(new): Body<NewComment>,
 ) -> Result<Json<Comment>, ApiError> {
     let id = trajectories::trajectory_id(&id)?;
+    let about = about(new.action, new.step)?;
     app.blocking(move |app| {
-        Ok(Json(app.store.comment_on_trajectory(&id, new.action, &new.text, &author(&caller))?))
+        Ok(Json(app.store.comment_on_trajectory(&id, about, &new.text, &author(&caller))?))
     })
     .await
 }

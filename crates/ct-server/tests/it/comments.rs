@@ -73,8 +73,12 @@ fn comments_on_actions_are_by_their_number() {
     assert_eq!(second["action"], 1);
     assert_eq!(server.post(&write, base, &json!({"text": "beyond", "action": 2})).error().0, 400);
     assert_eq!(server.post(&write, base, &json!({"text": "before", "action": -1})).error().0, 400);
+    let said = server.post(&write, base, &json!({"text": "said", "step": 3})).ok();
+    assert_eq!((&said["step"], said.get("action")), (&json!(3), None));
+    let both = server.post(&write, base, &json!({"text": "both", "step": 3, "action": 1}));
+    assert!(both.error().0 == 400);
     let listed = server.get(&write, base).ok();
-    assert_eq!(listed, json!({"comments": [whole], "step_comments": {"1": [second]}}));
+    assert_eq!(listed, json!({"comments": [whole, said], "step_comments": {"1": [second]}}));
 }
 
 #[test]

@@ -13,12 +13,23 @@ pub(crate) struct CommentNote {
     pub(crate) detail: Value,
 }
 
+/// What of a trajectory a comment is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum About {
+    /// All of it.
+    #[default]
+    Whole,
+    /// An action, by its number from 0.
+    Action(u64),
+    /// A step that calls no tool, by its number from 0: see `ct_model::transcript`.
+    Step(u64),
+}
+
 /// A comment on a trajectory, as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrajectoryComment {
     pub(crate) comment_id: String,
-    /// The action it is about, counted from 0; absent for the whole trajectory.
-    pub(crate) action: Option<u64>,
+    pub(crate) about: About,
     pub(crate) text: String,
     pub(crate) created_at: Timestamp,
     pub(crate) created_by: Option<String>,

@@ -27,6 +27,7 @@ use crate::error::Result;
 use crate::record::{CommitMode, Committed, Finding, KnownRun, LogTag, NewRun, Totals};
 
 pub(crate) use accounts::{AccountStore, TokenEntry, UserChange, UserSecret};
+pub use comments::About;
 pub(crate) use comments::{CommentNote, CommentStore, TrajectoryComment};
 pub(crate) use datasets::DatasetStore;
 pub(crate) use entry::{Entry, Sums};

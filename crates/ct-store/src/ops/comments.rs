@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use ct_model::{
-    AuditQuery, AuditRow, Comment, RunEdit, RunEditError, RunId, TrajectoryDocument, TrajectoryId,
+    AuditQuery, AuditRow, Comment, RunEdit, RunEditError, RunId, TrajectoryDocument, TrajectoryId, transcript,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::accounts::random_hex;
 use crate::actor::Actor;
 use crate::error::{Conflict, Result, StoreError};
-use crate::meta::{CommentNote, TrajectoryComment};
+use crate::meta::{About, CommentNote, TrajectoryComment};
 use crate::store::Store;
 
 /// Comments on one run or one trajectory, at most.
@@ -40,7 +40,7 @@ pub struct Author {
 /// Comments on a trajectory, in the form of the wire contract, oldest first. Deleted ones are marked so.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TrajectoryComments {
-    /// On the whole of it.
+    /// On the whole of it, and on steps without actions; these have a `step`.
     pub comments: Vec<Comment>,
     /// On single actions, by their number from 0.
     pub step_comments: BTreeMap<u64, Vec<Comment>>,
@@ -121,36 +121,44 @@ impl Store {
         let mut found = recorded(document);
         let Some(trajectory) = &document.trajectory_id else { return Ok(found) };
         for comment in self.meta().trajectory_comments(trajectory)? {
-            let list = match comment.action {
-                Some(action) => found.step_comments.entry(action).or_default(),
-                None => &mut found.comments,
+            let list = match comment.about {
+                About::Action(action) => found.step_comments.entry(action).or_default(),
+                About::Whole | About::Step(_) => &mut found.comments,
             };
             list.push(shown(comment));
         }
         Ok(found)
     }
 
-    /// Adds a comment to a trajectory, or to one of its actions.
+    /// Adds a comment to a trajectory, or to one of its actions or steps.
     pub fn comment_on_trajectory(
         &self,
         trajectory: &TrajectoryId,
-        action: Option<u64>,
+        about: About,
         text: &str,
         by: &Author,
     ) -> Result<Comment> {
         check_text(text)?;
-        if let Some(action) = action {
-            let actions = self.document(trajectory)?.number_of_actions;
-            if action >= actions {
-                let what = format!(
-                    "trajectory {trajectory} has {actions} actions, counted from 0: none is {action}"
-                );
-                return Err(StoreError::invalid(what));
+        match about {
+            About::Whole => {}
+            About::Action(action) => {
+                let actions = self.document(trajectory)?.number_of_actions;
+                if action >= actions {
+                    let what = format!(
+                        "trajectory {trajectory} has {actions} actions, counted from 0: none is {action}"
+                    );
+                    return Err(StoreError::invalid(what));
+                }
             }
+            // Only who reads the sample knows how many there are.
+            About::Step(step) if step >= transcript::limits::STEPS_MAX as u64 => {
+                return Err(StoreError::invalid(format!("no trajectory has a step {step}")));
+            }
+            About::Step(_) => {}
         }
         let comment = TrajectoryComment {
             comment_id: random_hex(COMMENT_ID_BYTES)?,
-            action,
+            about,
             text: text.to_owned(),
             created_at: self.now(),
             created_by: by.actor.user.clone(),
@@ -161,7 +169,9 @@ impl Store {
             check_count(comments.len())?;
             comments.push(comment.clone());
             let mut note = note(CREATE, &comment.comment_id, Some(text), None);
-            note.detail["action"] = json!(action);
+            if let Some((name, number)) = numbered(about) {
+                note.detail[name] = json!(number);
+            }
             Ok(Some(note))
         };
         self.meta().change_trajectory_comments(trajectory, &mut change, &by.actor, comment.created_at)?;
@@ -312,10 +322,19 @@ fn shown(comment: TrajectoryComment) -> Comment {
     extra.insert("created_by".to_owned(), json!(comment.created_by));
     extra.insert("edited".to_owned(), json!(comment.edited_at));
     extra.insert("deleted".to_owned(), json!(comment.deleted_at));
-    if let Some(action) = comment.action {
-        extra.insert("action".to_owned(), json!(action));
+    if let Some((name, number)) = numbered(comment.about) {
+        extra.insert(name.to_owned(), json!(number));
     }
     Comment { id: comment.comment_id, text: comment.text, extra }
+}
+
+/// What a part of a trajectory is called in documents, and its number.
+fn numbered(about: About) -> Option<(&'static str, u64)> {
+    match about {
+        About::Whole => None,
+        About::Action(number) => Some(("action", number)),
+        About::Step(number) => Some(("step", number)),
+    }
 }
 
 /// Gives the text before.

@@ -352,7 +352,11 @@ fn own(fields: &mut Map<String, Value>, actor: &Actor, now: Timestamp) {
             let text = comment.get("text").cloned().unwrap_or_else(|| json!(""));
             let id = comment.get("id").filter(|id| id.is_string()).cloned();
             let id = id.unwrap_or_else(|| json!(number.to_string()));
+            let step = comment.get("step").filter(|step| step.is_u64()).cloned();
             *comment = json!({"id": id, "text": text, "created": now.to_string(), "created_by": actor.user});
+            if let Some(step) = step {
+                comment["step"] = step;
+            }
         }
     };
     if let Some(comments) = fields.get_mut("comments") {

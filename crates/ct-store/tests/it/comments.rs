@@ -1,7 +1,7 @@
 //! Comments on runs, trajectories and actions.
 
 use ct_model::{AuditQuery, Comment, RunEdit};
-use ct_store::{Actor, Author, CommitMode, StoreError, TrajectoryComments, merge_comments};
+use ct_store::{About, Actor, Author, CommitMode, StoreError, TrajectoryComments, merge_comments};
 use serde_json::{Map, Value, json};
 
 use crate::support::{Home, add, draft, second, trajectory};
@@ -101,7 +101,9 @@ fn comments_survive_another_log_of_the_run() {
     let draft = draft("r", 1).one(0, json!({"number_of_actions": 3}));
     let run = home.add(&draft);
     home.store.comment_on_run(&run, "on the run", &user("ana")).unwrap();
-    home.store.comment_on_trajectory(&trajectory("r-0"), Some(2), "on an action", &user("ana")).unwrap();
+    home.store
+        .comment_on_trajectory(&trajectory("r-0"), About::Action(2), "on an action", &user("ana"))
+        .unwrap();
     let mut other = draft.clone();
     other.bytes = b"the log again".to_vec();
     add(&home.store, &other, CommitMode::Replace(run.clone())).unwrap();
@@ -115,13 +117,20 @@ fn comments_on_a_trajectory_and_its_actions() {
     let home = Home::new();
     let run = home.add(&draft("r", 2).one(0, json!({"number_of_actions": 2})));
     let (id, ana, bo) = (trajectory("r-0"), user("ana"), user("bo"));
-    let comment = |action, text: &str| home.store.comment_on_trajectory(&id, action, text, &ana);
-    let whole = comment(None, "whole").unwrap();
-    let first = comment(Some(0), "first").unwrap();
-    comment(Some(1), "last").unwrap();
+    let comment = |about, text: &str| home.store.comment_on_trajectory(&id, about, text, &ana);
+    let whole = comment(About::Whole, "whole").unwrap();
+    let first = comment(About::Action(0), "first").unwrap();
+    comment(About::Action(1), "last").unwrap();
+    let step = comment(About::Step(7), "said, not done").unwrap();
     assert_eq!((whole.extra.get("action"), first.extra.get("action")), (None, Some(&json!(0))));
+    assert_eq!((step.extra.get("action"), step.extra.get("step")), (None, Some(&json!(7))));
     let long = "x".repeat(100_001);
-    for (action, text) in [(Some(2), "beyond"), (None, " \n"), (None, &long)] {
+    for (action, text) in [
+        (About::Action(2), "beyond"),
+        (About::Step(1 << 40), "beyond"),
+        (About::Whole, " \n"),
+        (About::Whole, &long),
+    ] {
         let error = comment(action, text).unwrap_err();
         assert!(matches!(error, StoreError::Invalid { .. }), "{error:?}");
     }
@@ -134,15 +143,16 @@ fn comments_on_a_trajectory_and_its_actions() {
     home.store.delete_trajectory_comment(&id, &whole.id, &admin()).unwrap();
     home.store.delete_trajectory_comment(&id, &whole.id, &ana).unwrap();
     let found = of_trajectory(&home, "r-0");
-    assert_eq!(texts(&found.comments), [("ana", "whole", true)]);
+    assert_eq!(texts(&found.comments), [("ana", "whole", true), ("ana", "said, not done", false)]);
+    assert_eq!(found.comments[1], step);
     assert_eq!(texts(&found.step_comments[&0]), [("ana", "the first", false)]);
     assert_eq!(texts(&found.step_comments[&1]), [("ana", "last", false)]);
     let other = of_trajectory(&home, "r-1");
     assert!(other.comments.is_empty() && other.step_comments.is_empty());
-    let error = home.store.comment_on_trajectory(&trajectory("no"), None, "x", &ana).unwrap_err();
+    let error = home.store.comment_on_trajectory(&trajectory("no"), About::Whole, "x", &ana).unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
     home.store.delete_run(&run, &Actor::local()).unwrap();
-    assert!(matches!(comment(None, "x"), Err(StoreError::Conflict(_))));
+    assert!(matches!(comment(About::Whole, "x"), Err(StoreError::Conflict(_))));
     assert!(matches!(home.store.comment_on_run(&run, "x", &ana), Err(StoreError::Conflict(_))));
 }
 
@@ -153,7 +163,8 @@ fn comments_of_a_document_come_before_those_made_here() {
     let steps = json!({"0": [old], "x": [old], "1": odd});
     let fields = json!({"number_of_actions": 2, "comments": [old, odd[0]], "step_comments": steps});
     home.add(&draft("r", 2).one(0, fields).one(1, json!({"comments": "none", "step_comments": []})));
-    let new = home.store.comment_on_trajectory(&trajectory("r-0"), Some(0), "new", &user("ana")).unwrap();
+    let new =
+        home.store.comment_on_trajectory(&trajectory("r-0"), About::Action(0), "new", &user("ana")).unwrap();
     let found = of_trajectory(&home, "r-0");
     assert_eq!(found.comments, std::slice::from_ref(&old));
     assert_eq!(found.step_comments.get(&0), Some(&vec![old, new]));

@@ -44,6 +44,21 @@ fn twenty_samples_are_reviewed_by_keys() {
 }
 
 #[test]
+fn comments_are_made_changed_and_deleted_on_the_page() {
+    browse("transcript.py", &["--only", "comments"]);
+}
+
+#[test]
+fn a_transcript_is_printed_whole() {
+    browse("transcript.py", &["--only", "print"]);
+}
+
+#[test]
+fn every_kind_of_event_is_shown() {
+    browse("transcript.py", &["--only", "kinds"]);
+}
+
+#[test]
 fn nothing_of_a_hostile_log_runs() {
     browse("transcript.py", &["--only", "hostile"]);
 }

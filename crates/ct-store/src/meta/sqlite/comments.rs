@@ -8,7 +8,7 @@ use super::commit::StoredRun;
 use super::{DbError, SqliteStore, from_json, journal, read, signed, time, to_json, unsigned};
 use crate::actor::Actor;
 use crate::error::{Conflict, Result, StoreError};
-use crate::meta::{CommentNote, CommentStore, TrajectoryComment};
+use crate::meta::{About, CommentNote, CommentStore, TrajectoryComment};
 
 impl CommentStore for SqliteStore {
     fn change_run_comments(
@@ -51,15 +51,21 @@ impl CommentStore for SqliteStore {
             let Some(note) = change(&mut new)? else { return Ok(()) };
             let mut put = conn.prepare_cached(
                 "INSERT INTO trajectory_comments \
-                     (comment_id, trajectory_id, action, text, created_us, created_by, edited_us, deleted_us) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (comment_id) DO UPDATE \
+                     (comment_id, trajectory_id, action, step, text, created_us, created_by, edited_us, deleted_us) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (comment_id) DO UPDATE \
                  SET text = excluded.text, edited_us = excluded.edited_us, deleted_us = excluded.deleted_us",
             )?;
             for comment in new.iter().filter(|comment| !old.contains(comment)) {
+                let (action, step) = match comment.about {
+                    About::Whole => (None, None),
+                    About::Action(number) => (Some(signed(number)), None),
+                    About::Step(number) => (None, Some(signed(number))),
+                };
                 put.execute(params![
                     comment.comment_id,
                     trajectory.as_str(),
-                    comment.action.map(signed),
+                    action,
+                    step,
                     comment.text,
                     comment.created_at.as_microsecond(),
                     comment.created_by,
@@ -110,9 +116,14 @@ fn of_trajectory(
     let mut rows = find.query([trajectory.as_str()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
+        let number = |column| Ok::<_, DbError>(read::get::<Option<i64>>(row, column)?.map(unsigned));
         found.push(TrajectoryComment {
             comment_id: read::get(row, "comment_id")?,
-            action: read::get::<Option<i64>>(row, "action")?.map(unsigned),
+            about: match (number("action")?, number("step")?) {
+                (Some(action), _) => About::Action(action),
+                (None, Some(step)) => About::Step(step),
+                (None, None) => About::Whole,
+            },
             text: read::get(row, "text")?,
             created_at: time(read::get(row, "created_us")?)?,
             created_by: read::get(row, "created_by")?,

@@ -65,9 +65,10 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003.sql"),
     include_str!("migrations/0004.sql"),
     include_str!("migrations/0005.sql"),
+    include_str!("migrations/0006.sql"),
 ];
-const SCHEMA_VERSION: i64 = 5;
-const _: () = assert!(MIGRATIONS.len() == 5 && SCHEMA_VERSION == 5);
+const SCHEMA_VERSION: i64 = 6;
+const _: () = assert!(MIGRATIONS.len() == 6 && SCHEMA_VERSION == 6);
 
 /// Metadata in a SQLite file.
 pub(crate) struct SqliteStore {

@@ -1,11 +1,13 @@
-//! Comments, with what they said before.
+//! Comments, with what they said before, and the forms that change them.
 
 use ct_model::Comment;
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::{Visit, count, text, text_in, time};
+use crate::format::time;
+use crate::frame::Visit;
+use crate::text::{text, text_in};
 
 /// What a comment said before an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,13 +20,14 @@ pub struct Earlier {
     pub until: Timestamp,
 }
 
-/// The comments of a page.
-pub(super) struct Comments<'a> {
-    /// The page; `<path>/comments` takes what is written.
-    pub(super) path: &'a str,
-    pub(super) comments: &'a [Comment],
-    pub(super) earlier: &'a [Earlier],
-    pub(super) may_change_all: bool,
+/// How comments are shown to who looks at them.
+#[derive(Debug, Clone)]
+pub(crate) struct Comments<'a> {
+    pub(crate) visit: &'a Visit,
+    /// Takes the forms.
+    pub(crate) path: String,
+    pub(crate) earlier: &'a [Earlier],
+    pub(crate) may_change_all: bool,
 }
 
 /// A time in a comment, which anything may have written.
@@ -36,31 +39,27 @@ fn author(comment: &Comment) -> Option<&str> {
     ["created_by", "author"].iter().find_map(|key| comment.extra.get(*key).and_then(Value::as_str))
 }
 
-fn is_deleted(comment: &Comment) -> bool {
+/// Whether a comment was taken back.
+pub(crate) fn is_deleted(comment: &Comment) -> bool {
     !matches!(comment.extra.get("deleted"), None | Some(Value::Null | Value::Bool(false)))
 }
 
 impl Comments<'_> {
-    pub(super) fn section(&self, visit: &Visit) -> Markup {
-        let there = self.comments.iter().filter(|comment| !is_deleted(comment)).count();
-        html! {
-            section.section #comments {
-                div.section-head { h2 { "Comments" } @if there > 0 { span.muted { (count(there as u64)) } } }
-                @if self.comments.is_empty() && !visit.may_write() { p.muted { "Nobody has commented." } }
-                ol.comments { @for comment in self.comments { (self.comment(visit, comment)) } }
-                @if visit.may_write() {
-                    form.form.comment-form.no-print method="post" action=(format!("{}/comments", self.path)) {
-                        (visit.csrf_field())
-                        textarea name="text" aria-label="A comment" placeholder="Write a comment" required
-                            maxlength="100000" dir="auto" {}
-                        div.form-actions { button type="submit" name="action" value="add" { "Comment" } }
-                    }
-                }
-            }
+    /// A list of comments; `fields` go with their forms.
+    pub(crate) fn list<'c>(
+        &self,
+        comments: impl IntoIterator<Item = &'c Comment>,
+        fields: &Markup,
+    ) -> Markup {
+        let mut comments = comments.into_iter().peekable();
+        if comments.peek().is_none() {
+            return html! {};
         }
+        html! { ol.comments { @for comment in comments { (self.one(comment, fields)) } } }
     }
 
-    fn comment(&self, visit: &Visit, comment: &Comment) -> Markup {
+    fn one(&self, comment: &Comment, fields: &Markup) -> Markup {
+        let visit = self.visit;
         let deleted = is_deleted(comment);
         let user = visit.user.as_ref().map(|user| user.name.as_str());
         let own = user.is_some() && author(comment) == user;
@@ -90,17 +89,18 @@ impl Comments<'_> {
                     }
                 }
                 @if may_change {
-                    details.no-print {
+                    details.comment-edit.no-print data-own[own] {
                         summary.faint { "Edit" }
-                        form.form method="post" action=(format!("{}/comments", self.path)) {
+                        form.form method="post" action=(self.path) {
                             (visit.csrf_field())
+                            (fields)
                             input type="hidden" name="comment" value=(comment.id);
                             textarea name="text" aria-label="The comment" required maxlength="100000" dir="auto" {
                                 "\n" (comment.text)
                             }
                             div.form-actions {
-                                button type="submit" name="action" value="edit" { "Save" }
-                                button.danger type="submit" name="action" value="delete" formnovalidate { "Delete" }
+                                button type="submit" name="change" value="edit" { "Save" }
+                                button.danger type="submit" name="change" value="delete" formnovalidate { "Delete" }
                             }
                         }
                     }
