@@ -466,12 +466,11 @@ fn refused(call: &Call, response: Response, sent_token: bool) -> Failed {
     let bytes = body(response, ERROR_BYTES_MAX, &server).unwrap_or_default();
     let envelope: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let message = match envelope.get("error") {
-        Some(Value::String(text)) => text.chars().take(MESSAGE_CHARS_MAX).collect(),
-        Some(Value::Object(object)) => {
-            object.get("message").and_then(Value::as_str).unwrap_or("no reason given").to_owned()
-        }
-        _ => status.canonical_reason().unwrap_or("no reason given").to_owned(),
+        Some(Value::String(text)) => Some(text.as_str()),
+        Some(Value::Object(object)) => object.get("message").and_then(Value::as_str),
+        _ => status.canonical_reason(),
     };
+    let message: String = message.unwrap_or("no reason given").chars().take(MESSAGE_CHARS_MAX).collect();
     let code = status.as_u16();
     let error = match status {
         StatusCode::UNAUTHORIZED if !sent_token && !call.anonymous => ClientError::TokenNeeded { server },

@@ -23,6 +23,8 @@ const SENTENCE_BYTES_MAX: usize = 4096;
 /// Places for requests to be worked on, and a queue before them.
 pub(crate) struct Gate {
     places: Semaphore,
+    /// For those of [`Kind::Open`].
+    open: Semaphore,
     waiting: AtomicUsize,
 }
 
@@ -36,11 +38,16 @@ impl Drop for Waiting<'_> {
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        Self { places: Semaphore::new(limits::REQUESTS_MAX), waiting: AtomicUsize::new(0) }
+        Self {
+            places: Semaphore::new(limits::REQUESTS_MAX),
+            open: Semaphore::new(limits::OPEN_REQUESTS_MAX),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
-    async fn enter(&self) -> Result<SemaphorePermit<'_>, ApiError> {
-        if let Ok(place) = self.places.try_acquire() {
+    async fn enter(&self, kind: Kind) -> Result<SemaphorePermit<'_>, ApiError> {
+        let places = if kind == Kind::Open { &self.open } else { &self.places };
+        if let Ok(place) = places.try_acquire() {
             return Ok(place);
         }
         let busy = || ApiError::unavailable("the server has too much to do").retry_after(2);
@@ -48,7 +55,7 @@ impl Gate {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= limits::QUEUE_MAX {
             return Err(busy());
         }
-        let place = tokio::time::timeout(limits::QUEUE_TIMEOUT, self.places.acquire()).await;
+        let place = tokio::time::timeout(limits::QUEUE_TIMEOUT, places.acquire()).await;
         drop(waiting);
         place.map_err(|_| busy())?.map_err(|error| ApiError::internal(&error))
     }
@@ -64,6 +71,8 @@ enum Kind {
     /// Much is done before the answer begins.
     Long,
     Short,
+    /// As short, and anybody may send a body: sign-ins, forms, and lists of what to export.
+    Open,
 }
 
 fn kind(method: &Method, path: &str) -> Kind {
@@ -73,6 +82,8 @@ fn kind(method: &Method, path: &str) -> Kind {
         _ if *method == Method::PUT && path.starts_with("/api/uploads/") => Kind::Transfer,
         "/api/trajectories/register" => Kind::Long,
         _ if path.starts_with("/api/uploads") => Kind::Long,
+        "/api/auth/login" | "/api/trajectories/zip" if *method == Method::POST => Kind::Open,
+        _ if *method == Method::POST && !path.starts_with("/api/") => Kind::Open,
         _ => Kind::Short,
     }
 }
@@ -82,12 +93,12 @@ pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -
     let kind = kind(request.method(), request.uri().path());
     let _place = match kind {
         Kind::Always | Kind::Transfer => None,
-        Kind::Long | Kind::Short => match app.gate.enter().await {
+        Kind::Long | Kind::Short | Kind::Open => match app.gate.enter(kind).await {
             Ok(place) => Some(place),
             Err(error) => return error.into_response(),
         },
     };
-    if kind != Kind::Short {
+    if !matches!(kind, Kind::Short | Kind::Open) {
         return next.run(request).await;
     }
     match tokio::time::timeout(limits::ANSWER_TIMEOUT, next.run(request)).await {
@@ -166,6 +177,13 @@ mod tests {
             (Method::POST, "/api/trajectories/register", Kind::Long),
             (Method::GET, "/api/runs", Kind::Short),
             (Method::PUT, "/api/datasets/a/lock", Kind::Short),
+            (Method::POST, "/api/datasets/a/versions", Kind::Short),
+            (Method::GET, "/api/trajectories/zip", Kind::Short),
+            (Method::POST, "/api/trajectories/zip", Kind::Open),
+            (Method::POST, "/api/auth/login", Kind::Open),
+            (Method::GET, "/login", Kind::Short),
+            (Method::POST, "/login", Kind::Open),
+            (Method::POST, "/runs/r/edit", Kind::Open),
         ] {
             assert_eq!(kind(&method, path), expected, "{method} {path}");
         }
@@ -176,16 +194,20 @@ mod tests {
         let gate = Gate::new();
         let mut places = Vec::new();
         for _ in 0..limits::REQUESTS_MAX {
-            places.push(gate.enter().await.unwrap());
+            places.push(gate.enter(Kind::Short).await.unwrap());
         }
-        let (waited, ()) = tokio::join!(gate.enter(), async {
+        let (waited, ()) = tokio::join!(gate.enter(Kind::Short), async {
             assert_eq!(gate.waiting.load(Ordering::Relaxed), 1);
             drop(places.pop());
         });
         places.push(waited.unwrap());
         assert_eq!(gate.waiting.load(Ordering::Relaxed), 0);
+        // Whoever is in the way there is not here.
+        for _ in 0..limits::OPEN_REQUESTS_MAX {
+            places.push(gate.enter(Kind::Open).await.unwrap());
+        }
         gate.waiting.store(limits::QUEUE_MAX, Ordering::Relaxed);
-        assert!(gate.enter().await.is_err());
+        assert!(gate.enter(Kind::Short).await.is_err() && gate.enter(Kind::Open).await.is_err());
         assert_eq!(gate.waiting.load(Ordering::Relaxed), limits::QUEUE_MAX);
     }
 }

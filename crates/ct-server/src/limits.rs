@@ -36,6 +36,8 @@ pub(crate) const PRICES_PAGE_SIZE_MAX: u64 = 10_000;
 pub(crate) const CONNECTIONS_MAX: usize = 4096;
 /// Requests worked on at a time, but for transfers of bytes; the next ones wait for their turn.
 pub(crate) const REQUESTS_MAX: usize = 128;
+/// Of requests whose body is read before it is known who sends it: such bodies may be made to arrive slowly.
+pub(crate) const OPEN_REQUESTS_MAX: usize = 32;
 /// Requests that wait for their turn.
 pub(crate) const QUEUE_MAX: usize = 1024;
 /// How long they do.

@@ -9,7 +9,7 @@ use axum::extract::State;
 use ct_model::{Comment, Scope};
 use ct_store::{About, Author};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -77,16 +77,32 @@ struct Comments {
     step_comments: BTreeMap<u64, Vec<Comment>>,
 }
 
+/// What is not done, and why.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes what all writes here may answer")]
+enum Refused {
+    /// The text is empty or too long, there are too many comments, or there is no such action
+    /// or step.
+    #[response(status = 400)]
+    Invalid(ErrorEnvelope),
+    /// A token is needed.
+    #[response(status = 401)]
+    Unauthorized(ErrorEnvelope),
+    /// The token may not write, or the comment is someone else's.
+    #[response(status = 403)]
+    Forbidden(ErrorEnvelope),
+    /// There is no such run, trajectory or comment.
+    #[response(status = 404)]
+    NotFound(ErrorEnvelope),
+    /// The run is deleted.
+    #[response(status = 409)]
+    Deleted(ErrorEnvelope),
+}
+
 /// Adds a comment to a run.
 #[utoipa::path(post, path = "/api/runs/{id}/comments", tag = "comments", params(("id" = String, Path)),
     request_body = CommentText, responses(
-    (status = 200, description = "The comment.", body = Comment),
-    (status = 400, description = "The text is empty or too long, or there are too many comments.",
-        body = ErrorEnvelope),
-    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
-    (status = 403, description = "The token may not write.", body = ErrorEnvelope),
-    (status = 404, description = "There is no such run.", body = ErrorEnvelope),
-    (status = 409, description = "The run is deleted.", body = ErrorEnvelope)))]
+    (status = 200, description = "The comment.", body = Comment), Refused))]
 async fn add_to_run(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -100,13 +116,7 @@ async fn add_to_run(
 /// Gives a comment on a run another text.
 #[utoipa::path(patch, path = "/api/runs/{id}/comments/{comment_id}", tag = "comments",
     params(("id" = String, Path), ("comment_id" = String, Path)), request_body = CommentText, responses(
-    (status = 200, description = "The comment.", body = Comment),
-    (status = 400, description = "The text is empty or too long.", body = ErrorEnvelope),
-    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
-    (status = 403, description = "The token may not write, or the comment is someone else's.",
-        body = ErrorEnvelope),
-    (status = 404, description = "There is no such run or comment.", body = ErrorEnvelope),
-    (status = 409, description = "The run is deleted.", body = ErrorEnvelope)))]
+    (status = 200, description = "The comment.", body = Comment), Refused))]
 async fn edit_of_run(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -123,12 +133,7 @@ async fn edit_of_run(
 /// Marks a comment on a run as deleted.
 #[utoipa::path(delete, path = "/api/runs/{id}/comments/{comment_id}", tag = "comments",
     params(("id" = String, Path), ("comment_id" = String, Path)), responses(
-    (status = 200, description = "The comment.", body = Comment),
-    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
-    (status = 403, description = "The token may not write, or the comment is someone else's.",
-        body = ErrorEnvelope),
-    (status = 404, description = "There is no such run or comment.", body = ErrorEnvelope),
-    (status = 409, description = "The run is deleted.", body = ErrorEnvelope)))]
+    (status = 200, description = "The comment.", body = Comment), Refused))]
 async fn delete_of_run(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -162,13 +167,7 @@ async fn of_trajectory(
 /// Adds a comment to a trajectory, or to one of its actions or steps.
 #[utoipa::path(post, path = "/api/trajectories/{id}/comments", tag = "comments", params(("id" = String, Path)),
     request_body = NewComment, responses(
-    (status = 200, description = "The comment.", body = Comment),
-    (status = 400, description = "The text is empty or too long, there are too many comments, or there is no such \
-        action or step.", body = ErrorEnvelope),
-    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
-    (status = 403, description = "The token may not write.", body = ErrorEnvelope),
-    (status = 404, description = "There is no such trajectory.", body = ErrorEnvelope),
-    (status = 409, description = "Its run is deleted.", body = ErrorEnvelope)))]
+    (status = 200, description = "The comment.", body = Comment), Refused))]
 async fn add_to_trajectory(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -186,13 +185,7 @@ async fn add_to_trajectory(
 /// Gives a comment on a trajectory another text.
 #[utoipa::path(patch, path = "/api/trajectories/{id}/comments/{comment_id}", tag = "comments",
     params(("id" = String, Path), ("comment_id" = String, Path)), request_body = CommentText, responses(
-    (status = 200, description = "The comment.", body = Comment),
-    (status = 400, description = "The text is empty or too long.", body = ErrorEnvelope),
-    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
-    (status = 403, description = "The token may not write, or the comment is someone else's.",
-        body = ErrorEnvelope),
-    (status = 404, description = "There is no such trajectory or comment.", body = ErrorEnvelope),
-    (status = 409, description = "Its run is deleted.", body = ErrorEnvelope)))]
+    (status = 200, description = "The comment.", body = Comment), Refused))]
 async fn edit_of_trajectory(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -209,12 +202,7 @@ async fn edit_of_trajectory(
 /// Marks a comment on a trajectory as deleted.
 #[utoipa::path(delete, path = "/api/trajectories/{id}/comments/{comment_id}", tag = "comments",
     params(("id" = String, Path), ("comment_id" = String, Path)), responses(
-    (status = 200, description = "The comment.", body = Comment),
-    (status = 401, description = "A token is needed.", body = ErrorEnvelope),
-    (status = 403, description = "The token may not write, or the comment is someone else's.",
-        body = ErrorEnvelope),
-    (status = 404, description = "There is no such trajectory or comment.", body = ErrorEnvelope),
-    (status = 409, description = "Its run is deleted.", body = ErrorEnvelope)))]
+    (status = 200, description = "The comment.", body = Comment), Refused))]
 async fn delete_of_trajectory(
     State(app): State<App>,
     Writer(caller): Writer,

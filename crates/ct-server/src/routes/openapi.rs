@@ -81,8 +81,8 @@ fn description() -> String {
          throughout exactly once, whatever others add or delete meanwhile.\n\n\
          Limits: {page} items on a page ({page_default} unless asked otherwise), {ids} of ids, {documents} of documents; \
          larger pages are cut to that, which `page_size` and `warnings` tell. {zip} trajectories in a ZIP file. JSON bodies \
-         of {body} bytes and {depth} levels. Headers of {header} bytes. {requests} requests are worked on at a time and \
-         {queue} wait up to {wait} seconds; beyond that the answer is 503 with `Retry-After`. Answers other than \
+         of {body} bytes and {depth} levels. Headers of {header} bytes. {requests} requests are worked on at a time, \
+         and {open} of those that anybody may send with a body; {queue} wait up to {wait} seconds; beyond that the answer is 503 with `Retry-After`. Answers other than \
          transfers begin within {timeout} seconds. Signed addresses are good for {signed} minutes.",
         walk = limits::WALK_LIFETIME.as_secs() / 60,
         page = limits::PAGE_SIZE_MAX,
@@ -94,6 +94,7 @@ fn description() -> String {
         depth = limits::JSON_DEPTH_MAX,
         header = limits::HEADER_BYTES_MAX,
         requests = limits::REQUESTS_MAX,
+        open = limits::OPEN_REQUESTS_MAX,
         queue = limits::QUEUE_MAX,
         wait = limits::QUEUE_TIMEOUT.as_secs(),
         timeout = limits::ANSWER_TIMEOUT.as_secs(),

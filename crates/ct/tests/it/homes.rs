@@ -62,11 +62,20 @@ fn a_deleted_run_is_told_how_to_come_back_in_each_home() {
     let (local, remote, _there, _served) = local_and_remote();
     for home in [&local, &remote] {
         home.stdout(&["runs", "delete", ATTACK]);
-        for run in [ATTACK, "6dc57307"] {
-            let said = home.ct(&["runs", "edit", run, "--name", "x"]);
-            assert!(said.starts_with("exit code: 5"), "{said}");
-            assert!(said.contains(&format!("ct runs restore {ATTACK}")), "{said}");
+        let commands = [
+            &["runs", "edit", "--name", "x"][..],
+            &["runs", "download-eval", "-o", "log.eval"],
+            &["runs", "download-trajs", "-o", "all"],
+            &["dataset", "create", "d", "--kind", "run"],
+        ];
+        for (run, command) in
+            [ATTACK, "6dc57307"].iter().flat_map(|run| commands.map(|command| (*run, command)))
+        {
+            let said = home.ct(&[command, &[run]].concat());
+            assert!(said.starts_with("exit code: 5"), "{command:?}: {said}");
+            assert!(said.contains(&format!("ct runs restore {ATTACK}")), "{command:?}: {said}");
         }
+        assert!(!home.path("log.eval").exists());
         home.stdout(&["runs", "restore", ATTACK]);
     }
 }

@@ -4,22 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::http::{Answer, Http, Request, forward};
 use crate::logs::{big_log, files};
-use crate::server::{Served, user_with_token};
+use crate::server::Server;
 use crate::support::Home;
-
-struct Server {
-    served: Served,
-    home: Home,
-    token: String,
-}
-
-impl Server {
-    fn start() -> Self {
-        let home = Home::new();
-        let token = user_with_token(&home, "ana", "admin");
-        Self { served: Served::start(&home, &["--private"]), home, token }
-    }
-}
 
 /// A proxy that asks for smaller parts, and does something when so many are through.
 fn proxy(upstream: &str, parts: usize, then: impl Fn() + Send + Sync + 'static) -> Http {

@@ -20,6 +20,26 @@ pub(crate) struct Served {
     log: PathBuf,
 }
 
+/// A private server with a home of its own and one user, `ana`.
+pub(crate) struct Server {
+    pub(crate) served: Served,
+    pub(crate) home: Home,
+    /// May do everything.
+    pub(crate) token: String,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let home = Home::new();
+        let token = user_with_token(&home, "ana", "admin");
+        Self { served: Served::start(&home, &["--private"]), home, token }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.served.url
+    }
+}
+
 /// What a server answered.
 #[derive(Debug)]
 pub(crate) struct Answer {

@@ -10,30 +10,11 @@ use serde_json::Value;
 
 use crate::http::{Answer, Http, forward};
 use crate::logs::{Numbers, big_log, files, files_below, sample, sound_runs, write_log};
-use crate::server::{Served, user_with_token};
+use crate::server::Server;
 use crate::support::Home;
 
-/// That of [`user_with_token`].
+/// That of a [`Server`].
 const PASSWORD: &str = "correct horse battery";
-
-/// A server, with a home of its own and one user.
-struct Server {
-    served: Served,
-    home: Home,
-    token: String,
-}
-
-impl Server {
-    fn start() -> Self {
-        let home = Home::new();
-        let token = user_with_token(&home, "ana", "admin");
-        Self { served: Served::start(&home, &["--private"]), home, token }
-    }
-
-    fn url(&self) -> &str {
-        &self.served.url
-    }
-}
 
 fn login(home: &Home, url: &str) {
     let said =

@@ -10,6 +10,7 @@ use ct_client::{LogPlace, RemoteLog};
 use ct_log::source::Source;
 use ct_model::{LogHash, LogRef, RunId, RunQuery};
 use ct_s3::S3Address;
+use ct_store::{Conflict, StoreError};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -72,6 +73,9 @@ pub(super) fn download_eval(arguments: &DownloadEvalArgs, context: &Context) -> 
         Err(error) => return Err(error),
     };
     let known = home.run(&run)?;
+    if known.record.deleted_at.is_some() {
+        return Err(StoreError::from(Conflict::RunDeleted { run }).into());
+    }
     let store = match &home {
         Home::Local(store) => store,
         Home::Server(client) => {

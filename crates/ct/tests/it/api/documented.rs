@@ -97,7 +97,7 @@ fn each_parameter_that_is_documented_is_known() {
             let value = match name {
                 "view" => "row",
                 "status" => "success",
-                "sort" => "name",
+                "sort" => "created",
                 "page" | "page_size" | "limit" => "1",
                 name if name.starts_with("created") => "2026-01-01T00:00:00Z",
                 name if name.ends_with("outcome") => "pass",
