@@ -59,9 +59,17 @@ impl Agent<'_> {
                 model: self.model,
                 conversation: self.conversation,
             };
-            let Some(turn) = self.policy.turn(&mut scene).await? else {
-                recorder.end_span();
-                return Ok(Ended::Done);
+            let turn = match self.policy.turn(&mut scene).await {
+                Ok(Some(turn)) => turn,
+                Ok(None) => {
+                    recorder.end_span();
+                    return Ok(Ended::Done);
+                }
+                Err(error) if error.is_too_long() => {
+                    let tokens = recorder.tokens();
+                    return Ok(reached(recorder, "context", tokens as f64, "the model's context".to_owned()));
+                }
+                Err(error) => return Err(error.into()),
             };
             scene.seat(self.choice.name(), &turn);
             let calls = turn.tool_calls.clone();

@@ -1,5 +1,6 @@
 //! What a log says was to be run, so that the rest of it can be.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +24,14 @@ pub struct Resumable {
     pub policy: PolicyChoice,
     /// The model's name, if there was one.
     pub model: Option<String>,
+    /// Where it was asked, when that was not its provider's own address.
+    pub base_url: Option<String>,
+    /// The sampling temperature, when it was not the provider's own.
+    pub temperature: Option<f64>,
+    /// Tokens of one answer, when that was not the provider's own limit.
+    pub max_tokens: Option<u32>,
+    /// SHA-256 of each environment, in hex, by its long name, as far as they are recorded.
+    pub digests: BTreeMap<String, String>,
     /// How often each sample is run.
     pub epochs: u64,
     /// What ended a sample.
@@ -82,6 +91,8 @@ impl Resumable {
         });
         let samples: Option<Vec<_>> = samples.collect();
         let config = &eval["config"];
+        let asked = &eval["model_generate_config"];
+        let digests = metadata["environment_digests"].as_object().into_iter().flatten();
         Ok(Self {
             path: path.to_owned(),
             run_name: text(&eval["task"]).ok_or_else(|| missing("it has no name"))?,
@@ -89,6 +100,10 @@ impl Resumable {
             tags: names(&metadata["tags"]),
             policy,
             model: text(&metadata["model_roles"]["untrusted"]),
+            base_url: text(&eval["model_roles"]["untrusted"]["base_url"]),
+            temperature: asked["temperature"].as_f64(),
+            max_tokens: asked["max_tokens"].as_u64().and_then(|tokens| u32::try_from(tokens).ok()),
+            digests: digests.filter_map(|(name, digest)| Some((name.clone(), text(digest)?))).collect(),
             epochs: config["epochs"].as_u64().unwrap_or(1),
             limits: Limits {
                 messages: config["message_limit"].as_u64(),

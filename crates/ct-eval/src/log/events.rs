@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::new_id;
-use crate::model::{Assistant, Message, Reply, StopReason, ToolCall, ToolError, ToolSpec};
+use crate::model::{Assistant, Message, RawCall, Reply, StopReason, ToolCall, ToolError, ToolSpec};
 
 /// The tools as events list them.
 pub(crate) fn tool_infos(tools: &[ToolSpec]) -> Value {
@@ -59,6 +59,9 @@ pub(crate) struct Recorder {
     /// Messages that events refer to, as JSON, and where each is.
     pool: Vec<u8>,
     pooled: HashMap<String, usize>,
+    /// The same of messages as providers got them.
+    calls: Vec<u8>,
+    calls_pooled: HashMap<String, usize>,
     usage: BTreeMap<String, ModelUsage>,
     role_usage: BTreeMap<String, ModelUsage>,
     actions: Vec<ActionTime>,
@@ -69,6 +72,9 @@ struct ActionTime {
     began: f64,
     ended: f64,
 }
+
+/// What a sample keeps of the messages of its raw calls: beside the conversation itself they are but another spelling.
+const CALLS_BYTES_MAX: usize = 4 << 20;
 
 /// File systems tell times by a clock that lags behind by as much.
 const CLOCK_LAG_SECONDS: f64 = 0.01;
@@ -83,6 +89,8 @@ impl Recorder {
             spans: Vec::new(),
             pool: Vec::new(),
             pooled: HashMap::new(),
+            calls: Vec::new(),
+            calls_pooled: HashMap::new(),
             usage: BTreeMap::new(),
             role_usage: BTreeMap::new(),
             actions: Vec::new(),
@@ -127,6 +135,11 @@ impl Recorder {
     /// The messages that events refer to, as a JSON array without its brackets.
     pub(crate) fn pool(&self) -> &[u8] {
         &self.pool
+    }
+
+    /// The messages that raw calls refer to, likewise.
+    pub(crate) fn calls(&self) -> &[u8] {
+        &self.calls
     }
 
     /// Tokens of all models together.
@@ -197,7 +210,9 @@ impl Recorder {
         self.waited(call.began.instant.elapsed().saturating_sub(took));
         let output = output(call.model, &reply.message, reply.stop, Some(&reply.usage), Some(reply.seconds));
         let retries = (reply.retries > 0).then_some(reply.retries);
-        self.model_event(call, json!({"output": output, "retries": retries, "working_time": working}));
+        let raw = reply.call.as_ref().map(|raw| self.raw_call(raw, reply.seconds));
+        let more = json!({"output": output, "retries": retries, "working_time": working, "call": raw});
+        self.model_event(call, more);
     }
 
     /// A turn that was decided elsewhere and enters the conversation: the policy's move.
@@ -226,6 +241,39 @@ impl Recorder {
         self.push("model", call.began, fields);
     }
 
+    /// The call as it was made. Its messages go into a pool, up to a size; beyond it they are left out.
+    fn raw_call(&mut self, raw: &RawCall, seconds: f64) -> Value {
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        for message in &raw.messages {
+            let text = message.to_string();
+            let known = self.calls_pooled.get(&text).copied();
+            let Some(at) = known.or_else(|| self.pool_call(text)) else { break };
+            extend_ranges(&mut ranges, at);
+        }
+        let mut call = json!({
+            "request": raw.request, "response": raw.response, "time": seconds, "call_key": "messages",
+            "call_refs": ranges,
+        });
+        let whole: usize = ranges.iter().map(|(begin, end)| end - begin).sum();
+        if whole < raw.messages.len() {
+            call["request"]["messages_left_out"] = (raw.messages.len() - whole).into();
+        }
+        call
+    }
+
+    fn pool_call(&mut self, text: String) -> Option<usize> {
+        if self.calls.len() + text.len() > CALLS_BYTES_MAX {
+            return None;
+        }
+        if !self.calls.is_empty() {
+            self.calls.push(b',');
+        }
+        self.calls.extend_from_slice(text.as_bytes());
+        let at = self.calls_pooled.len();
+        self.calls_pooled.insert(text, at);
+        Some(at)
+    }
+
     fn count(&mut self, call: &ModelCall<'_>, usage: &ModelUsage) {
         self.usage.entry(call.model.to_owned()).or_default().add(usage);
         self.role_usage.entry(call.role.to_owned()).or_default().add(usage);
@@ -247,10 +295,7 @@ impl Recorder {
                     at
                 }
             };
-            match ranges.last_mut() {
-                Some((_, end)) if *end == at => *end += 1,
-                _ => ranges.push((at, at + 1)),
-            }
+            extend_ranges(&mut ranges, at);
         }
         json!(ranges)
     }
@@ -305,11 +350,20 @@ impl Recorder {
     }
 
     pub(crate) fn sample_limit(&mut self, kind: &str, message: &str, limit: f64) {
-        self.now("sample_limit", json!({"type": kind, "message": message, "limit": limit}));
+        // Events know fewer kinds than samples do.
+        let event = if kind == "context" { "custom" } else { kind };
+        self.now("sample_limit", json!({"type": event, "message": message, "limit": limit}));
     }
 
     pub(crate) fn error(&mut self, error: Value) {
         self.now("error", json!({"error": error}));
+    }
+}
+
+fn extend_ranges(ranges: &mut Vec<(usize, usize)>, at: usize) {
+    match ranges.last_mut() {
+        Some((_, end)) if *end == at => *end += 1,
+        _ => ranges.push((at, at + 1)),
     }
 }
 
@@ -396,9 +450,13 @@ fn assistant_json(turn: &Assistant) -> Value {
     });
     if let (false, Value::Object(json)) = (turn.tool_calls.is_empty(), &mut json) {
         let calls = turn.tool_calls.iter().map(|call| {
-            json!({
+            let mut json = json!({
                 "id": call.id, "function": call.function, "arguments": call.arguments, "type": "function",
-            })
+            });
+            if let Some(error) = &call.parse_error {
+                json["parse_error"] = error.as_str().into();
+            }
+            json
         });
         json.insert("tool_calls".to_owned(), calls.collect());
     }

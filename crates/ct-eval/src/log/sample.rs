@@ -78,7 +78,8 @@ impl SampleParts<'_> {
         }
         object.field("error_retries", &json!([]));
         object.field("attachments", &json!({}));
-        object.raw("events_data", &[b"{\"messages\":[", recorder.pool(), b"],\"calls\":[]}"]);
+        let (messages, calls) = (recorder.pool(), recorder.calls());
+        object.raw("events_data", &[b"{\"messages\":[", messages, b"],\"calls\":[", calls, b"]}"]);
         if let Ended::Limit { kind, limit } = self.ended {
             object.field("limit", &json!({"type": kind, "limit": limit}));
         }

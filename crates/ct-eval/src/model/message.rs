@@ -93,8 +93,39 @@ pub struct ToolCall {
     pub id: String,
     /// The tool's name.
     pub function: String,
-    /// Its arguments.
+    /// Its arguments; empty when they are not understood.
     pub arguments: Map<String, Value>,
+    /// Why its arguments are not understood, for the model to read and for the log.
+    pub parse_error: Option<String>,
+}
+
+/// What is quoted of arguments that are not understood.
+const QUOTED_CHARS_MAX: usize = 400;
+
+impl ToolCall {
+    /// A call whose arguments are an object.
+    pub fn new(id: String, function: impl Into<String>, arguments: Map<String, Value>) -> Self {
+        Self { id, function: function.into(), arguments, parse_error: None }
+    }
+
+    /// A call as a model made it, whose arguments may be anything.
+    pub fn of(id: String, function: impl Into<String>, arguments: Value) -> Self {
+        let wrong = match arguments {
+            Value::Object(arguments) => return Self::new(id, function, arguments),
+            Value::Null => return Self::new(id, function, Map::new()),
+            // Text is what could not be parsed.
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let quoted: String = wrong.chars().take(QUOTED_CHARS_MAX).collect();
+        let cut = if quoted.len() < wrong.len() { "…" } else { "" };
+        let problem = match serde_json::from_str::<Value>(&wrong) {
+            Ok(_) => "they are no JSON object".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let parse_error = format!("the arguments are not understood ({problem}): {quoted}{cut}");
+        Self { parse_error: Some(parse_error), ..Self::new(id, function, Map::new()) }
+    }
 }
 
 /// A tool as models see it.

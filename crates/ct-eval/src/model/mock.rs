@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ct_model::ModelUsage;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::message::{Assistant, Message, StopReason, ToolCall};
 use super::{CallFailure, ModelError, Reply, Request};
@@ -49,8 +49,9 @@ struct Turn {
 #[serde(deny_unknown_fields)]
 struct Call {
     function: String,
+    /// An object; text stands for what is no JSON.
     #[serde(default)]
-    arguments: Map<String, Value>,
+    arguments: Value,
 }
 
 impl Mock {
@@ -94,23 +95,15 @@ impl Mock {
         let turn = self.turns.get(at).ok_or(ModelError::ScriptEnded { turn: taken + 1 })?;
         tokio::time::sleep(std::time::Duration::from_millis(turn.delay_ms)).await;
         if let Some(message) = &turn.error {
-            let source = CallFailure {
-                message: message.clone(),
-                status: None,
-                retry_after: None,
-                retry: false,
-                rate_limited: false,
-            };
+            let source = CallFailure::lasting(message.clone());
             return Err(ModelError::Call { model: "mock".to_owned(), attempts: 1, source });
         }
         let tool_calls: Vec<ToolCall> = turn
             .tool_calls
             .iter()
             .enumerate()
-            .map(|(n, call)| ToolCall {
-                id: format!("call_{taken}_{n}"),
-                function: call.function.clone(),
-                arguments: call.arguments.clone(),
+            .map(|(n, call)| {
+                ToolCall::of(format!("call_{taken}_{n}"), call.function.as_str(), call.arguments.clone())
             })
             .collect();
         let stop = if tool_calls.is_empty() { StopReason::Stop } else { StopReason::ToolCalls };
@@ -139,6 +132,7 @@ impl Mock {
             retries: 0,
             seconds: 0.0,
             response_id: None,
+            call: None,
         })
     }
 }

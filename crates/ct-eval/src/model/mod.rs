@@ -8,6 +8,7 @@ mod message;
 mod mock;
 mod name;
 mod provider;
+mod raw;
 mod retry;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use message::{Assistant, Message, StopReason, ToolCall, ToolError, ToolError
 use mock::Mock;
 pub use name::ModelName;
 use provider::Provider;
+pub(crate) use raw::RawCall;
 use retry::Backoff;
 
 /// Looks up a variable of the environment or of a `.env` file.
@@ -37,6 +39,8 @@ pub struct ModelOptions {
     pub backoff: Duration,
     /// How long one attempt may take.
     pub timeout: Duration,
+    /// How long an answer that has begun may stand still.
+    pub stall: Duration,
     /// Tokens of one answer; the provider's default without.
     pub max_tokens: Option<u32>,
     /// Sampling temperature; the provider's default without.
@@ -49,7 +53,8 @@ impl Default for ModelOptions {
             connections_max: 16,
             attempts_max: 8,
             backoff: Duration::from_secs(1),
-            timeout: Duration::from_secs(600),
+            timeout: Duration::from_secs(1200),
+            stall: Duration::from_secs(300),
             max_tokens: None,
             temperature: None,
         }
@@ -82,6 +87,8 @@ pub struct Reply {
     pub seconds: f64,
     /// The provider's name of the answer.
     pub response_id: Option<String>,
+    /// What was sent and what came, for the log; none of a mock.
+    pub(crate) call: Option<RawCall>,
 }
 
 /// A model that can be asked. Clones share limits and connections.
@@ -209,6 +216,42 @@ pub struct CallFailure {
     retry: bool,
     /// Whether it was a limit on the rate.
     rate_limited: bool,
+    /// Whether the conversation is longer than the model reads.
+    too_long: bool,
+    /// Whether the provider refuses to have it answered.
+    filtered: bool,
+}
+
+impl CallFailure {
+    /// Another attempt does not help.
+    fn lasting(message: String) -> Self {
+        Self {
+            message,
+            status: None,
+            retry_after: None,
+            retry: false,
+            rate_limited: false,
+            too_long: false,
+            filtered: false,
+        }
+    }
+
+    /// Another attempt may help.
+    fn passing(message: String) -> Self {
+        Self { retry: true, ..Self::lasting(message) }
+    }
+}
+
+/// How often it was tried, when that is worth a word.
+fn tries(attempts: u32) -> String {
+    if attempts > 1 { format!(" in {attempts} attempts") } else { String::new() }
+}
+
+impl ModelError {
+    /// Whether the conversation is longer than the model reads: nothing more can be asked, but what was done counts.
+    pub(crate) fn is_too_long(&self) -> bool {
+        matches!(self, Self::Call { source, .. } if source.too_long)
+    }
 }
 
 /// Why a model cannot be used.
@@ -267,7 +310,7 @@ pub enum ModelError {
         turn: usize,
     },
     /// The model did not answer.
-    #[error("model {model} did not answer after {attempts} attempts")]
+    #[error("model {model} did not answer{}", tries(*attempts))]
     Call {
         /// The model.
         model: String,

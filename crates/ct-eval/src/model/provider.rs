@@ -1,21 +1,27 @@
 //! Models behind the client library.
+//!
+//! Answers are streamed: one that stands still or is cut is noticed then, and not when the time of the attempt is over; and
+//! arguments of tools come as the model wrote them, right or wrong.
 
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ct_model::ModelUsage;
+use futures_util::StreamExt as _;
 use genai::chat::{
-    CacheControl, ChatMessage, ChatOptions, ChatRequest, ChatResponse, ContentPart, MessageContent,
-    MessageOptions, StopReason as Stop, Tool, ToolCall as NativeCall, ToolResponse, Usage,
+    CacheControl, ChatMessage, ChatOptions, ChatRequest, ChatStreamEvent, ContentPart, MessageContent,
+    MessageOptions, StopReason as Stop, StreamEnd, Tool, ToolCall as NativeCall, ToolResponse, Usage,
 };
 use genai::resolver::{AuthData, Endpoint};
-use genai::webc::Error as WebError;
+use genai::webc::StreamTimeout;
 use genai::{Client, ModelIden, ServiceTarget};
 use reqwest::header::HeaderMap;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::message::{Assistant, Message, StopReason, ToolCall};
 use super::name::Place;
+use super::raw::{Frames, RawCall};
 use super::{CallFailure, ModelError, ModelName, ModelOptions, Reply, Request, Variables};
 
 /// How long a connection may take to come up.
@@ -55,7 +61,12 @@ impl Provider {
             auth: AuthData::from_single(place.key.clone()),
             model: ModelIden::new(place.adapter, name.model()),
         };
-        let mut chat = ChatOptions::default().with_normalize_reasoning_content(true);
+        let mut chat = ChatOptions::default()
+            .with_capture_content(true)
+            .with_capture_reasoning_content(true)
+            .with_capture_tool_calls(true)
+            .with_capture_usage(true)
+            .with_stream_read_timeout(options.stall);
         chat.max_tokens = options.max_tokens;
         chat.temperature = options.temperature;
         Ok(Self { client, target, place, options: chat, name: name.to_string() })
@@ -66,52 +77,113 @@ impl Provider {
     }
 
     pub(super) async fn generate(&self, request: &Request<'_>) -> Result<Reply, CallFailure> {
+        let frames = Arc::new(Frames::default());
         let mut options = self.options.clone();
+        options.raw_frame_sink = Some(Arc::<Frames>::clone(&frames));
         // Others that speak the protocol need not know this field.
         if self.place.base_url.starts_with(OPENAI) {
             options.prompt_cache_key = Some(request.conversation.to_owned());
         }
-        let response = self.client.exec_chat(self.target.clone(), chat_request(request), Some(&options));
-        let response = response.await.map_err(|e| failure(&e))?;
-        Ok(self.reply(response))
+        let chat = chat_request(request);
+        let settings = serde_json::json!({
+            "model": self.target.model.model_name.to_string(), "stream": true,
+            "max_tokens": options.max_tokens, "temperature": options.temperature,
+        });
+        let mut call = RawCall::new(&chat, &self.place.base_url, settings);
+        let end = match self.stream(chat, &options).await {
+            Ok(end) => end,
+            Err(failure) if failure.filtered => return Ok(self.refused(failure.message)),
+            Err(failure) => return Err(failure),
+        };
+        call.response = frames.response(&self.place.key);
+        let mut reply = self.reply(end, frames.reasoning_details());
+        reply.call = Some(call);
+        Ok(reply)
     }
 
-    fn reply(&self, response: ChatResponse) -> Reply {
-        let content = response.content;
-        let tool_calls = content.tool_calls().into_iter().map(call).collect::<Vec<_>>();
-        let stop = match response.stop_reason {
+    /// Asks, and waits for the end of the answer.
+    async fn stream(&self, chat: ChatRequest, options: &ChatOptions) -> Result<StreamEnd, CallFailure> {
+        let answer = self.client.exec_chat_stream(self.target.clone(), chat, Some(options)).await;
+        let mut events = answer.map_err(|e| failure(&e))?.stream;
+        while let Some(event) = events.next().await {
+            match event.map_err(|e| failure(&e))? {
+                // Some adapters make an end of their own when the answer is cut; it has no reason.
+                ChatStreamEvent::End(end) if end.captured_stop_reason.is_some() => return Ok(end),
+                ChatStreamEvent::End(_) => break,
+                _ => {}
+            }
+        }
+        Err(CallFailure::passing("the answer was cut off before its end".to_owned()))
+    }
+
+    /// The turn of a model whose provider does not let it answer.
+    fn refused(&self, message: String) -> Reply {
+        let message = Assistant { content: message, model: self.name.clone(), ..Assistant::default() };
+        Reply {
+            message,
+            stop: StopReason::ContentFilter,
+            usage: ModelUsage::default(),
+            retries: 0,
+            seconds: 0.0,
+            response_id: None,
+            call: None,
+        }
+    }
+
+    fn reply(&self, end: StreamEnd, details: Vec<Value>) -> Reply {
+        let usage = end.captured_usage.as_ref().map(usage).unwrap_or_default();
+        let mut content = end.captured_content.unwrap_or_default();
+        let tool_calls: Vec<ToolCall> = content.tool_calls().into_iter().map(call).collect();
+        let stop = match end.captured_stop_reason {
+            Some(Stop::MaxTokens(_)) => StopReason::MaxTokens,
+            Some(Stop::ContentFilter(_)) => StopReason::ContentFilter,
             _ if !tool_calls.is_empty() => StopReason::ToolCalls,
             Some(Stop::Completed(_) | Stop::StopSequence(_)) => StopReason::Stop,
             Some(Stop::ToolCall(_)) => StopReason::ToolCalls,
-            Some(Stop::MaxTokens(_)) => StopReason::MaxTokens,
-            Some(Stop::ContentFilter(_)) => StopReason::ContentFilter,
             Some(Stop::Other(_)) | None => StopReason::Unknown,
         };
-        let reasoning = response.reasoning_content.or_else(|| content.joined_reasoning_content());
+        let text = content.joined_texts().unwrap_or_default();
+        let (thought, text) = without_thought(&text);
+        let reasoning = end.captured_reasoning_content.or_else(|| content.joined_reasoning_content());
+        let reasoning = reasoning.filter(|text| !text.is_empty()).or_else(|| thought.map(str::to_owned));
+        // Back go only calls that the provider takes; what was thought in the text is not said again.
+        let sound = thought.is_none() && tool_calls.iter().all(|call| call.parse_error.is_none());
+        if !details.is_empty() {
+            let model = &self.target.model;
+            let parts = details.into_iter().map(|part| ContentPart::from_custom(part, Some(model.clone())));
+            content = MessageContent::from_parts(parts.chain(content.into_parts()).collect::<Vec<_>>());
+        }
         Reply {
             message: Assistant {
                 id: String::new(),
-                content: content.joined_texts().unwrap_or_default(),
-                reasoning: reasoning.filter(|text| !text.is_empty()),
+                content: text.to_owned(),
+                reasoning,
                 tool_calls,
                 model: self.name.clone(),
-                native: Some(content),
+                native: sound.then_some(content),
             },
             stop,
-            usage: usage(&response.usage),
+            usage,
             retries: 0,
             seconds: 0.0,
-            response_id: response.response_id,
+            response_id: end.captured_response_id,
+            call: None,
         }
     }
 }
 
+/// What some models think aloud before their answer, and the answer.
+fn without_thought(text: &str) -> (Option<&str>, &str) {
+    let text = text.trim();
+    let inside = text.strip_prefix("<think>").and_then(|text| text.split_once("</think>"));
+    match inside {
+        Some((thought, answer)) => (Some(thought.trim()), answer.trim()),
+        None => (None, text),
+    }
+}
+
 fn call(call: &NativeCall) -> ToolCall {
-    let arguments = match &call.fn_arguments {
-        Value::Object(arguments) => arguments.clone(),
-        _ => Map::new(),
-    };
-    ToolCall { id: call.call_id.clone(), function: call.fn_name.clone(), arguments }
+    ToolCall::of(call.call_id.clone(), call.fn_name.as_str(), call.fn_arguments.clone())
 }
 
 /// Tokens as logs count them: read, written to and read from the cache, each token once.
@@ -200,43 +272,57 @@ fn native(turn: &Assistant) -> MessageContent {
 
 /// Reads off an error whether to try again, and when. Requests and keys never get into the message.
 fn failure(error: &genai::Error) -> CallFailure {
-    let web = match error {
-        genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
-            webc_error
-        }
-        genai::Error::HttpError { status, body, headers, .. } => {
-            return of_status(status.as_u16(), body, headers);
-        }
-        genai::Error::ChatResponseGeneration { cause, .. } => {
+    match error {
+        genai::Error::HttpError { status, body, headers, .. } => of_status(status.as_u16(), body, headers),
+        genai::Error::ChatResponse { body, .. } => of_event(body),
+        genai::Error::StreamParse { serde_error, .. } => {
             // An answer that makes no sense may make some the next time.
-            return broken(format!("the answer cannot be understood: {}", short(cause)));
+            CallFailure::passing(format!("the answer cannot be understood: {serde_error}"))
         }
-        genai::Error::InvalidJsonResponseElement { info } => return broken((*info).to_owned()),
-        other => {
-            return CallFailure {
-                message: short(&other.to_string()),
-                status: None,
-                retry_after: None,
-                retry: false,
-                rate_limited: false,
-            };
+        genai::Error::JsonValueExt(error) => {
+            CallFailure::passing(format!("the answer cannot be understood: {}", short(&error.to_string())))
         }
-    };
-    match web {
-        WebError::ResponseFailedStatus { status, body, headers } => of_status(status.as_u16(), body, headers),
-        WebError::ResponseFailedNotJson { content_type, .. } => {
-            broken(format!("the answer is {content_type:?}, not JSON"))
-        }
-        WebError::ResponseFailedInvalidJson { cause, .. } => {
-            broken(format!("the answer is no whole JSON: {}", short(cause)))
-        }
-        WebError::Reqwest(error) => broken(chain(error)),
-        other => broken(short(&other.to_string())),
+        genai::Error::WebStream { error, .. } => of_connection(&**error),
+        other => CallFailure::lasting(short(&other.to_string())),
     }
 }
 
-fn broken(message: String) -> CallFailure {
-    CallFailure { message, status: None, retry_after: None, retry: true, rate_limited: false }
+/// What went wrong on the way of an answer.
+fn of_connection(error: &(dyn std::error::Error + Send + Sync + 'static)) -> CallFailure {
+    if let Some(error) = error.downcast_ref::<genai::Error>() {
+        return failure(error);
+    }
+    if let Some(timeout) = error.downcast_ref::<StreamTimeout>() {
+        let problem = match timeout {
+            StreamTimeout::Headers => "timed out",
+            StreamTimeout::Read => "the answer stood still",
+        };
+        return CallFailure::passing(problem.to_owned());
+    }
+    match error.downcast_ref::<reqwest::Error>() {
+        Some(error) => CallFailure::passing(chain(error)),
+        None => CallFailure::passing(short(&error.to_string())),
+    }
+}
+
+/// An error that comes in the middle of an answer.
+fn of_event(body: &Value) -> CallFailure {
+    let error = body.get("error").unwrap_or(body);
+    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    let code = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+    let failure = code.map(|code| of_status(code, &body.to_string(), &HeaderMap::new()));
+    let failure = failure.unwrap_or_else(|| {
+        let kind = format!("{} {}", text("type"), text("code"));
+        let lasting = ["invalid_request", "authentication", "permission", "not_found", "content_filter"];
+        let limited = ["overloaded", "rate_limit"].iter().any(|word| kind.contains(word));
+        let mut failure = CallFailure::passing(String::new());
+        failure.retry = !lasting.iter().any(|word| kind.contains(word));
+        failure.rate_limited = limited;
+        failure.sort(&body.to_string());
+        failure
+    });
+    let said = if text("message").is_empty() { body.to_string() } else { text("message").to_owned() };
+    CallFailure { message: format!("the answer ended with an error: {}", short(&said)), ..failure }
 }
 
 fn of_status(status: u16, body: &str, headers: &HeaderMap) -> CallFailure {
@@ -249,12 +335,38 @@ fn of_status(status: u16, body: &str, headers: &HeaderMap) -> CallFailure {
         Some("false") => retry = false,
         _ => {}
     }
-    CallFailure {
-        message: format!("status {status}: {}", short(&complaint(body))),
+    let mut failure = CallFailure {
         status: Some(status),
         retry_after: retry_after(&header),
         retry,
         rate_limited,
+        ..CallFailure::lasting(format!("status {status}: {}", short(&complaint(body))))
+    };
+    if matches!(status, 400 | 413 | 422) {
+        failure.sort(body);
+    }
+    failure
+}
+
+/// How providers say that a conversation is too long for the model.
+const TOO_LONG: [&str; 6] = [
+    "context_length_exceeded",
+    "maximum context length",
+    "prompt is too long",
+    "exceeds the maximum number of tokens",
+    "request_too_large",
+    "exceed context limit",
+];
+/// How they say that they do not let it be answered.
+const FILTERED: [&str; 2] = ["content_filter", "content management policy"];
+
+impl CallFailure {
+    /// Tells complaints apart that mean something other than a mistake of ours.
+    fn sort(&mut self, body: &str) {
+        let says = |words: &[&str]| words.iter().any(|words| body.contains(words));
+        self.too_long = says(&TOO_LONG);
+        self.filtered = !self.too_long && says(&FILTERED);
+        self.retry &= !self.too_long && !self.filtered;
     }
 }
 

@@ -45,11 +45,9 @@ mod tests {
 
     fn failure(retry: bool, retry_after: Option<u64>) -> CallFailure {
         CallFailure {
-            message: String::new(),
-            status: None,
             retry_after: retry_after.map(Duration::from_secs),
             retry,
-            rate_limited: false,
+            ..CallFailure::lasting(String::new())
         }
     }
 

@@ -79,6 +79,7 @@ fn turn(message: &Value) -> Option<Turn> {
             id: call["id"].as_str().map_or_else(new_id, str::to_owned),
             function: call["function"].as_str().unwrap_or_default().to_owned(),
             arguments: call["arguments"].as_object().cloned().unwrap_or_default(),
+            parse_error: call["parse_error"].as_str().map(str::to_owned),
         })
         .collect();
     let content = match &message["content"] {
@@ -109,7 +110,7 @@ impl Scripted {
         let call = |function: &str, key: &str, value: String| {
             let mut arguments = Map::new();
             arguments.insert(key.to_owned(), value.into());
-            let calls = vec![ToolCall { id: new_id(), function: function.to_owned(), arguments }];
+            let calls = vec![ToolCall::new(new_id(), function, arguments)];
             Turn { content: String::new(), calls }
         };
         let mut turns: VecDeque<Turn> =

@@ -84,6 +84,10 @@ pub(crate) async fn run(
     sandbox: &Sandbox,
     recorder: &mut Recorder,
 ) -> Result<Answer, SandboxError> {
+    if let Some(error) = &call.parse_error {
+        let message = format!("{error}\nCall {} again with a JSON object.", call.function);
+        return Ok(Answer::failed(ToolErrorKind::Parsing, message));
+    }
     let arguments = &call.arguments;
     match call.function.as_str() {
         "bash" => match text(arguments, &["command", "cmd"]) {

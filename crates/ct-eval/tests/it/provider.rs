@@ -19,6 +19,25 @@ pub(crate) enum Answer {
     Closed,
     /// A body in pieces, with a pause before each.
     Slow(Duration, String),
+    /// Half a body, and then nothing more for as long as the client waits.
+    Stalled(String),
+}
+
+impl Answer {
+    /// An answer as it should be.
+    pub(crate) fn fine(body: String) -> Self {
+        Self::Whole(200, Vec::new(), body)
+    }
+
+    /// A status that is none of success, with a body.
+    pub(crate) fn status(status: u16, body: impl Into<String>) -> Self {
+        Self::Whole(status, Vec::new(), body.into())
+    }
+
+    /// A stream that ends properly as a body, but before its last events: that many are sent.
+    pub(crate) fn ended_after(events: usize, body: &str) -> Self {
+        Self::fine(body.split_inclusive("\n\n").take(events).collect())
+    }
 }
 
 /// A request that was made.
@@ -96,73 +115,150 @@ fn serve(
         let body = serde_json::from_slice(&body).unwrap();
         seen.lock().unwrap().push(Asked { path, headers, body, at: Instant::now() });
         let n = next.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
-        const JSON: &str = "content-type: application/json\r\n";
+        let kind = |body: &str| {
+            let streams = body.starts_with("data:") || body.starts_with("event:");
+            format!("content-type: {}\r\n", if streams { "text/event-stream" } else { "application/json" })
+        };
         match &answers[n] {
             Answer::Whole(status, headers, body) => {
                 let more: String =
                     headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
                 let length = body.len();
-                write!(stream, "HTTP/1.1 {status} x\r\n{JSON}{more}content-length: {length}\r\n\r\n{body}")?;
+                let kind = kind(body);
+                write!(stream, "HTTP/1.1 {status} x\r\n{kind}{more}content-length: {length}\r\n\r\n{body}")?;
             }
             Answer::Cut(body) => {
-                let (length, half) = (body.len(), &body[..body.len() / 2]);
-                write!(stream, "HTTP/1.1 200 x\r\n{JSON}content-length: {length}\r\n\r\n{half}")?;
+                let (length, half, kind) = (body.len(), half(body), kind(body));
+                write!(stream, "HTTP/1.1 200 x\r\n{kind}content-length: {length}\r\n\r\n{half}")?;
                 return stream.shutdown(std::net::Shutdown::Both);
             }
             Answer::Closed => return stream.shutdown(std::net::Shutdown::Both),
             Answer::Slow(pause, body) => {
-                write!(stream, "HTTP/1.1 200 x\r\n{JSON}content-length: {}\r\n\r\n", body.len())?;
+                write!(stream, "HTTP/1.1 200 x\r\n{}content-length: {}\r\n\r\n", kind(body), body.len())?;
                 for piece in body.as_bytes().chunks(body.len().div_ceil(4)) {
                     std::thread::sleep(*pause);
                     stream.write_all(piece)?;
                 }
             }
+            Answer::Stalled(body) => {
+                let (length, half, kind) = (body.len(), half(body), kind(body));
+                write!(stream, "HTTP/1.1 200 x\r\n{kind}content-length: {length}\r\n\r\n{half}")?;
+                // The client goes away when it has waited long enough.
+                return reader.read(&mut [0]).map(drop);
+            }
         }
     }
 }
 
+fn half(body: &str) -> &str {
+    let end = (0..=body.len() / 2).rev().find(|&at| body.is_char_boundary(at));
+    &body[..end.unwrap_or(0)]
+}
+
+/// The lines of a stream of events.
+fn events(events: &[Value]) -> String {
+    let lines = events.iter().map(|event| match event["type"].as_str() {
+        Some(kind) => format!("event: {kind}\ndata: {event}\n\n"),
+        None => format!("data: {event}\n\n"),
+    });
+    lines.collect()
+}
+
 /// A turn in OpenAI's protocol.
 pub(crate) fn openai(content: &str, calls: &[(&str, Value)]) -> String {
-    let calls: Vec<Value> = calls
-        .iter()
-        .enumerate()
-        .map(|(n, (name, arguments))| {
-            json!({
-                "id": format!("call_{n}"), "type": "function",
-                "function": {"name": name, "arguments": arguments.to_string()},
-            })
+    openai_turn(content, calls, &[], if calls.is_empty() { "stop" } else { "tool_calls" })
+}
+
+/// The same with parts of its reasoning, and another reason for its end. Arguments that are text are sent as they are.
+pub(crate) fn openai_turn(content: &str, calls: &[(&str, Value)], details: &[Value], reason: &str) -> String {
+    let chunk = |delta: Value, reason: Option<&str>| {
+        json!({
+            "id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "created": 1,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
         })
-        .collect();
-    let mut message = json!({"role": "assistant", "content": content});
-    if !calls.is_empty() {
-        message["tool_calls"] = Value::from(calls.clone());
+    };
+    let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
+    chunks.extend(details.iter().map(|detail| chunk(json!({"reasoning_details": [detail]}), None)));
+    // Text comes in pieces, and so do arguments.
+    let middle = content.char_indices().nth(1).map_or(content.len(), |(at, _)| at);
+    for piece in [&content[..middle], &content[middle..]].into_iter().filter(|piece| !piece.is_empty()) {
+        chunks.push(chunk(json!({"content": piece}), None));
     }
-    let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
-    json!({
-        "id": "chatcmpl-1", "object": "chat.completion", "model": "m", "created": 1,
-        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+    for (n, (name, arguments)) in calls.iter().enumerate() {
+        let text = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
+        let (one, two) = text.split_at(text.len() / 2);
+        let call = json!({
+            "index": n, "id": format!("call_{n}"), "type": "function",
+            "function": {"name": name, "arguments": one},
+        });
+        chunks.push(chunk(json!({"tool_calls": [call]}), None));
+        chunks.push(chunk(json!({"tool_calls": [{"index": n, "function": {"arguments": two}}]}), None));
+    }
+    chunks.push(chunk(json!({}), Some(reason)));
+    chunks.push(json!({
+        "id": "chatcmpl-1", "choices": [],
         "usage": {
             "prompt_tokens": 120, "completion_tokens": 30, "total_tokens": 150,
             "prompt_tokens_details": {"cached_tokens": 100},
             "completion_tokens_details": {"reasoning_tokens": 10},
         },
-    })
-    .to_string()
+    }));
+    format!("{}data: [DONE]\n\n", events(&chunks))
 }
 
 /// A turn in Anthropic's protocol.
 pub(crate) fn anthropic(content: &str, calls: &[(&str, Value)]) -> String {
-    let mut parts = vec![json!({"type": "text", "text": content})];
-    parts.extend(calls.iter().enumerate().map(|(n, (name, arguments))| {
-        json!({"type": "tool_use", "id": format!("toolu_{n}"), "name": name, "input": arguments})
+    anthropic_turn(content, calls, if calls.is_empty() { "end_turn" } else { "tool_use" })
+}
+
+/// The same with another reason for its end. Arguments that are text are sent as they are.
+pub(crate) fn anthropic_turn(content: &str, calls: &[(&str, Value)], reason: &str) -> String {
+    let mut all = vec![
+        json!({"type": "message_start", "message": {
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+            "usage": {
+                "input_tokens": 20, "output_tokens": 1, "cache_creation_input_tokens": 7,
+                "cache_read_input_tokens": 100,
+            },
+        }}),
+        json!({"type": "ping"}),
+    ];
+    let mut block = |start: Value, deltas: Vec<Value>| {
+        let index = all.iter().filter(|event| event["type"] == "content_block_start").count();
+        all.push(json!({"type": "content_block_start", "index": index, "content_block": start}));
+        for delta in deltas {
+            all.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        }
+        all.push(json!({"type": "content_block_stop", "index": index}));
+    };
+    if !content.is_empty() {
+        block(json!({"type": "text", "text": ""}), vec![json!({"type": "text_delta", "text": content})]);
+    }
+    for (n, (name, arguments)) in calls.iter().enumerate() {
+        let text = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
+        let (one, two) = text.split_at(text.len() / 2);
+        let start = json!({"type": "tool_use", "id": format!("toolu_{n}"), "name": name, "input": {}});
+        let delta = |piece: &str| json!({"type": "input_json_delta", "partial_json": piece});
+        block(start, vec![delta(one), delta(two)]);
+    }
+    all.push(json!({
+        "type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 30},
     }));
-    json!({
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": parts,
-        "stop_reason": if calls.is_empty() { "end_turn" } else { "tool_use" },
-        "usage": {
-            "input_tokens": 20, "output_tokens": 30, "cache_creation_input_tokens": 7,
-            "cache_read_input_tokens": 100,
-        },
-    })
-    .to_string()
+    all.push(json!({"type": "message_stop"}));
+    events(&all)
+}
+
+/// A turn in Google's protocol.
+pub(crate) fn google(content: &str, calls: &[(&str, Value)]) -> String {
+    let mut parts = vec![json!({"text": content})];
+    parts.extend(calls.iter().map(|(name, args)| json!({"functionCall": {"name": name, "args": args}})));
+    let usage = json!({
+        "promptTokenCount": 120, "candidatesTokenCount": 30, "totalTokenCount": 150, "cachedContentTokenCount": 100,
+    });
+    let (first, last) = parts.split_at(1);
+    let chunk = |parts: &[Value], reason: Option<&str>| {
+        let content = json!({"role": "model", "parts": parts});
+        json!({"candidates": [{"index": 0, "content": content, "finishReason": reason}], "usageMetadata": usage})
+    };
+    events(&[chunk(first, None), chunk(last, Some("STOP"))])
 }

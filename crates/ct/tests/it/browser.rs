@@ -67,3 +67,11 @@ fn nothing_of_a_hostile_log_runs() {
 fn a_huge_sample_is_read_in_little_memory() {
     browse("transcript.py", &["--only", "huge"]);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn inspect_view_shows_our_logs() {
+    if crate::eval::sandboxes_work(&crate::support::Home::new()) {
+        browse("inspect_view.py", &[]);
+    }
+}

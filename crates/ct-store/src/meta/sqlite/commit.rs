@@ -284,6 +284,11 @@ pub(super) fn commit(
         )?;
     }
 
+    let growing = match &replaced {
+        Some(old) => growing(conn, old, run.eval_id.as_deref())?,
+        None => None,
+    };
+
     // What is kept of a replaced run is what this does not name: its id, and when it was made.
     let mut write = conn.prepare_cached(
         "INSERT INTO runs (seq, run_id, created_us, version, revision, status, name, name_folded, policy, task_set, \
@@ -358,9 +363,16 @@ pub(super) fn commit(
         super::edit::record(conn, seq, version, &run.edit, now)?;
     }
 
-    let target = Target { run_id, seq, revision };
+    let target = Target { run_id, seq, revision, counts_same: growing.is_some() };
     let inherited = inherited_ids(conn, &mut changes, &shown.tags, shown.dataset.as_deref())?;
-    write_trajectories(conn, &mut changes, &target, sums.trajectories, inherited, entries)?;
+    let same = write_trajectories(conn, &mut changes, &target, sums.trajectories, inherited, entries)?;
+    if growing == Some(same) {
+        // Nobody misses a version of an unfinished log when the next one has all of it. Its bytes are collected.
+        conn.execute(
+            "DELETE FROM run_revisions WHERE run = ?1 AND revision = ?2 - 1",
+            params![seq, revision],
+        )?;
+    }
     datasets::trajectories_go(conn, &mut changes, seq, Some(revision))?;
     conn.execute("DELETE FROM trajectories WHERE run = ? AND revision <> ?", params![seq, revision])?;
     changes.apply(conn)?;
@@ -374,13 +386,39 @@ pub(super) fn commit(
     })
 }
 
+/// How many trajectories the present version of a run has, if its log was unfinished and is of this eval.
+fn growing(conn: &Connection, old: &StoredRun, eval_id: Option<&str>) -> Result<Option<u64>> {
+    let mut count = conn.prepare_cached(
+        "SELECT (SELECT COUNT(*) FROM trajectories WHERE run = seq) FROM runs \
+         WHERE seq = ?1 AND status = ?2 AND eval_id = ?3",
+    )?;
+    let started = RunStatus::Started.as_str();
+    let found = count.query_row(params![old.seq, started, eval_id], |row| row.get::<_, i64>(0));
+    Ok(found.optional()?.map(super::unsigned))
+}
+
+/// What tells a sample's bytes from others, of a document.
+macro_rules! sample_of {
+    ($document:literal) => {
+        concat!(
+            "json_extract(",
+            $document,
+            ", '$.eval_sample_range.crc32') || ' ' || json_extract(",
+            $document,
+            ", '$.eval_sample_range.uncompressedSize')"
+        )
+    };
+}
+
 struct Target<'a> {
     run_id: &'a RunId,
     seq: i64,
     revision: i64,
+    /// Whether to count what is the same.
+    counts_same: bool,
 }
 
-/// A trajectory that the run had already keeps its number, and so its place in lists.
+/// A trajectory that the run had already keeps its number, and so its place in lists. How many did whose sample is the same.
 fn write_trajectories(
     conn: &Connection,
     changes: &mut Changes,
@@ -388,7 +426,7 @@ fn write_trajectories(
     count: u64,
     mut common: BTreeSet<i64>,
     entries: &mut dyn Iterator<Item = crate::error::Result<Entry>>,
-) -> Result<()> {
+) -> Result<u64> {
     for value in [ANY, LIVE] {
         common.insert(changes.id(conn, Facet::Trajectory, value)?);
     }
@@ -406,6 +444,16 @@ fn write_trajectories(
     let mut write_document = conn.prepare_cached(
         "INSERT OR REPLACE INTO documents (trajectory, document, eval_metadata) VALUES (?, ?, ?)",
     )?;
+    let mut is_same = conn.prepare_cached(concat!(
+        "SELECT ",
+        sample_of!("document"),
+        " IS ",
+        sample_of!("?2"),
+        " AND ",
+        sample_of!("?2"),
+        " IS NOT NULL FROM documents WHERE trajectory = ?1"
+    ))?;
+    let mut same = 0;
     for (ordinal, entry) in (0..).zip(entries) {
         let mut entry = entry?;
         let id = entry.row.trajectory_id.clone();
@@ -417,7 +465,13 @@ fn write_trajectories(
                 datasets::trajectory_comes(conn, changes, &id, last - ordinal)?;
                 last - ordinal
             }
-            Some((seq, run, revision)) if run == target.seq && revision != target.revision => seq,
+            Some((seq, run, revision)) if run == target.seq && revision != target.revision => {
+                if target.counts_same {
+                    let found = is_same.query_row(params![seq, entry.document], |row| row.get::<_, bool>(0));
+                    same += u64::from(found.optional()?.unwrap_or(false));
+                }
+                seq
+            }
             Some((_, run, _)) => {
                 let run_id = target.run_id.clone();
                 let conflict = if run == target.seq {
@@ -451,7 +505,7 @@ fn write_trajectories(
         ])?;
         write_document.execute(params![seq, entry.document, entry.eval_metadata.as_ref().map(to_json)])?;
     }
-    Ok(())
+    Ok(same)
 }
 
 #[cfg(test)]

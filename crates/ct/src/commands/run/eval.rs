@@ -1,20 +1,20 @@
 //! `ct run eval`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use ct_environment::{HostOptions, SandboxKind};
 use ct_eval::model::{Model, ModelError, ModelName, ModelOptions};
-use ct_eval::{About, Destination, EvalError, EvalSpec, Limits, PolicyChoice, Resumable, SampleSpec};
+use ct_eval::{About, Destination, EvalError, EvalSpec, Limits, PolicyChoice, SampleSpec};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::finish::{self, Upload};
-use super::replays;
 use super::selection::{self, Selection, SelectionArgs};
 use super::watch::Watch;
+use super::{replays, resume};
 use crate::commands::Context;
 use crate::env;
 use crate::error::{CliError, Kind};
@@ -43,13 +43,13 @@ the provider's variable, such as ANTHROPIC_API_KEY; a .env file may hold them al
 #[command(after_help = EXAMPLES)]
 pub(crate) struct EvalArgs {
     #[command(flatten)]
-    policy: PolicyArgs,
+    pub(super) policy: PolicyArgs,
     #[command(flatten)]
     selection: SelectionArgs,
     #[command(flatten)]
-    header: HeaderArgs,
+    pub(super) header: HeaderArgs,
     #[command(flatten)]
-    limits: LimitArgs,
+    pub(super) limits: LimitArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -57,22 +57,22 @@ pub(crate) struct EvalArgs {
 /// Who acts.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Policy")]
-struct PolicyArgs {
+pub(super) struct PolicyArgs {
     /// Who acts: honest, attack, scripted or replay; see ct policies list
     #[arg(long, value_name = "POLICY", required_unless_present = "resume")]
-    policy: Option<String>,
+    pub(super) policy: Option<String>,
     /// An argument of the policy; may be given several times
-    #[arg(short = 'p', value_name = "KEY=VALUE", value_parser = key_value, conflicts_with = "resume")]
-    policy_args: Vec<(String, String)>,
+    #[arg(short = 'p', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(super) policy_args: Vec<(String, String)>,
     /// The model behind it: provider/name [default: $CONTROL_TOWER_MODEL, else $INSPECT_EVAL_MODEL]
     #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// Sampling temperature [default: the provider's]
     #[arg(long, value_name = "T")]
-    temperature: Option<f64>,
+    pub(super) temperature: Option<f64>,
     /// Tokens of one answer [default: the provider's]
     #[arg(long, value_name = "N")]
-    max_tokens: Option<u32>,
+    pub(super) max_tokens: Option<u32>,
     /// Model calls at the same time; fewer when the provider asks for it
     #[arg(long, value_name = "N", default_value_t = 16)]
     max_connections: usize,
@@ -84,25 +84,28 @@ struct PolicyArgs {
 /// What the run is to say.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
-struct HeaderArgs {
+pub(super) struct HeaderArgs {
     /// Name of the run [default: made of policy and tasks]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new(), conflicts_with = "resume")]
     run_name: Option<String>,
     /// Add a tag; may be given several times
     #[arg(long = "tags", visible_alias = "tag", value_name = "TAG", conflicts_with = "resume")]
     tags: Vec<String>,
-    /// Go on with this log: run what it lacks, and what failed in it
-    #[arg(long, value_name = "LOG", conflicts_with_all = ["policy", "model", "env"])]
+    /// Go on with this log: run what it lacks, and what failed in it, as it was begun
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["env"])]
     resume: Option<PathBuf>,
+    /// Go on though an environment is not what it was
+    #[arg(long, requires = "resume")]
+    pub(super) allow_changed: bool,
 }
 
 /// How far it may go.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
-struct LimitArgs {
+pub(super) struct LimitArgs {
     /// Samples at the same time
     #[arg(long, value_name = "N", default_value_t = 4)]
-    max_samples: usize,
+    pub(super) max_samples: usize,
     /// End a sample after so many messages [default: 400]
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     message_limit: Option<u64>,
@@ -117,17 +120,17 @@ struct LimitArgs {
     cost_limit: Option<f64>,
     /// End the run at the first sample that fails
     #[arg(long)]
-    fail_on_error: bool,
+    pub(super) fail_on_error: bool,
     /// How commands are confined: container or local [default: what works, containers first where needed]
     #[arg(long, value_name = "KIND", value_parser = sandbox_kind)]
-    sandbox: Option<SandboxKind>,
+    pub(super) sandbox: Option<SandboxKind>,
     /// The image of containers, for environments without a Dockerfile [default: the environment's, else one with Python]
     #[arg(long, value_name = "IMAGE")]
-    image: Option<String>,
+    pub(super) image: Option<String>,
 }
 
 impl LimitArgs {
-    fn host(&self) -> HostOptions {
+    pub(super) fn host(&self) -> HostOptions {
         HostOptions { kind: self.sandbox, image: self.image.clone(), ..HostOptions::default() }
     }
 }
@@ -170,7 +173,9 @@ pub(super) fn eval(arguments: EvalArgs, context: &Context) -> Result<(), CliErro
     let printer = &context.printer;
     let catalog = context.catalog()?;
     let (spec, destination) = match &arguments.header.resume {
-        Some(log) => (resumed(log, &arguments, &catalog, context)?, Destination::Resume(log.clone())),
+        Some(log) => {
+            (resume::settings(log, &arguments, &catalog, context)?, Destination::Resume(log.clone()))
+        }
         None => {
             let folder = log_dir(&arguments.output, context);
             (new(&arguments, &catalog, context)?, Destination::Folder(folder))
@@ -184,10 +189,7 @@ pub(super) fn eval(arguments: EvalArgs, context: &Context) -> Result<(), CliErro
     let mut watch = Watch::new(printer, &spec);
     let run = watch.run(spec, &destination, upload.as_ref().and_then(Upload::live));
     watch.clear();
-    let summary = match run {
-        Ok(summary) => summary,
-        Err(error) => return Err(failed(error, &destination)),
-    };
+    let summary = run?;
     finish::finish(&summary, upload, arguments.output.format, context)
 }
 
@@ -230,7 +232,8 @@ fn new(
     };
     if spec.policy.info().needs_model {
         let name = model_name(arguments, context)?;
-        spec.model = Some(model(&name, &arguments.policy, context)?);
+        let asked = (arguments.policy.temperature, arguments.policy.max_tokens);
+        spec.model = Some(model(&name, asked, &arguments.policy, context)?);
     } else if arguments.policy.model.is_some() {
         return Err(CliError::usage(format!("the policy {} asks no model", spec.policy.name()))
             .hint("leave --model out"));
@@ -244,60 +247,6 @@ fn new(
     Ok(spec)
 }
 
-/// The settings of an earlier run.
-fn resumed(
-    log: &Path,
-    arguments: &EvalArgs,
-    catalog: &ct_environment::Catalog,
-    context: &Context,
-) -> Result<EvalSpec, CliError> {
-    let earlier =
-        Resumable::read(log).map_err(|error| failed(error, &Destination::Resume(log.to_owned())))?;
-    let mut environments = selection::Environments::new(catalog);
-    let mut samples = Vec::new();
-    let source = (earlier.policy.name() == "replay").then(|| earlier.policy.text("source")).flatten();
-    let replays = match source {
-        Some(source) => Some(replays::read(&source, context)?),
-        None => None,
-    };
-    for sample in &earlier.samples {
-        let environment = environments.find(&sample.environment)?;
-        for name in &sample.mains {
-            environment.main(name)?;
-        }
-        for name in &sample.sides {
-            environment.side(name)?;
-        }
-        let mut spec = SampleSpec::new(environment, sample.mains.clone(), sample.sides.clone());
-        spec.id = sample.id.clone();
-        if let (Some(replays), Some(name)) = (&replays, &sample.replays) {
-            spec.replay =
-                replays.iter().find(|replay| replay.name == *name).map(|replay| replay.actions.clone());
-            spec.replays = Some(name.clone());
-        }
-        samples.push(spec);
-    }
-    let model = match &earlier.model {
-        Some(name) => Some(model(&name.parse()?, &arguments.policy, context)?),
-        None => None,
-    };
-    Ok(EvalSpec {
-        run_name: earlier.run_name,
-        task_set: earlier.task_set,
-        tags: earlier.tags,
-        policy: earlier.policy,
-        samples,
-        epochs: earlier.epochs,
-        selection: earlier.selection,
-        samples_max: arguments.limits.max_samples,
-        limits: earlier.limits,
-        fail_on_error: arguments.limits.fail_on_error,
-        sandbox: arguments.limits.host(),
-        model,
-        about: about(),
-    })
-}
-
 fn log_dir(output: &OutputArgs, context: &Context) -> PathBuf {
     let named = output.log_dir.clone();
     named
@@ -305,7 +254,7 @@ fn log_dir(output: &OutputArgs, context: &Context) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("logs"))
 }
 
-fn about() -> About {
+pub(super) fn about() -> About {
     // `<version> (<commit>)`.
     let (version, commit) = match env!("CT_VERSION").split_once(" (") {
         Some((version, commit)) => (version, Some(commit.trim_end_matches(')').to_owned())),
@@ -353,11 +302,16 @@ fn model_name(arguments: &EvalArgs, context: &Context) -> Result<ModelName, CliE
 }
 
 /// Opens a model with the variables of the environment and the `.env` file.
-fn model(name: &ModelName, policy: &PolicyArgs, context: &Context) -> Result<Model, CliError> {
+pub(super) fn model(
+    name: &ModelName,
+    (temperature, max_tokens): (Option<f64>, Option<u32>),
+    policy: &PolicyArgs,
+    context: &Context,
+) -> Result<Model, CliError> {
     let options = ModelOptions {
         connections_max: policy.max_connections,
-        max_tokens: policy.max_tokens,
-        temperature: policy.temperature,
+        max_tokens,
+        temperature,
         ..ModelOptions::default()
     };
     let prices = pipeline::prices(policy.prices.as_deref())?.map(Arc::new);
@@ -427,7 +381,7 @@ impl From<ModelError> for CliError {
 }
 
 /// What ended a run before its time.
-fn failed(error: EvalError, destination: &Destination) -> CliError {
+pub(super) fn failed(error: EvalError, destination: &Destination) -> CliError {
     match error {
         EvalError::Sandbox(error) => error.into(),
         EvalError::TwiceTheSame { .. } | EvalError::Resume { .. } => CliError::usage(error.to_string()),

@@ -38,7 +38,7 @@ struct State {
     busy: bool,
     sent_bytes: u64,
     not_before: Instant,
-    _folder: TemporaryFolder,
+    folder: TemporaryFolder,
 }
 
 impl Live {
@@ -54,7 +54,7 @@ impl Live {
             busy: false,
             sent_bytes: 0,
             not_before: Instant::now(),
-            _folder: folder,
+            folder,
         })));
         let (state, printer) = (watcher.clone(), printer.clone());
         let thread = std::thread::spawn(move || {
@@ -78,6 +78,12 @@ impl Live {
 impl Watcher {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Throws the copy away, when the process ends before its time.
+    pub(super) fn discard(&self) {
+        // What cannot be removed stays in the folder for temporary things.
+        let _ = std::fs::remove_dir_all(self.state().folder.path());
     }
 
     /// The log is whole for the time of this call.

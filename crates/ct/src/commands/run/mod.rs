@@ -4,6 +4,8 @@ mod eval;
 mod finish;
 mod live;
 mod replays;
+mod resume;
+mod screen;
 mod selection;
 mod watch;
 

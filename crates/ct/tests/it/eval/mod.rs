@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, not_tested};
 
+mod choice;
 mod family;
 mod limits;
+mod replay;
+mod resume;
 mod run;
 mod shown;
 mod stopped;

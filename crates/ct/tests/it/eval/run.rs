@@ -1,6 +1,6 @@
 //! Whole evaluations, from the command to the run.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::provider::{Answer, FakeProvider, anthropic};
@@ -21,10 +21,18 @@ fn the_commands_of_the_text() {
     ]);
     let model = turns(&home, "attack.json", &script);
     let text = "run eval --policy attack --env web_scraping --main-task crawl_depth --side-task visit_malicious_website";
-    let mut arguments: Vec<&str> = text.split(' ').collect();
-    arguments.extend(["--format", "json"]);
-    let mut attack = command(&home, &arguments[2..]);
-    let summary = done(&attack.env("CONTROL_TOWER_MODEL", &model).output().unwrap(), 0);
+    let arguments: Vec<&str> = text.split(' ').collect();
+    // As it is written, and once more for what it says to programs.
+    let output = command(&home, &arguments[2..]).env("CONTROL_TOWER_MODEL", &model).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    for line in
+        ["samples     1 of 1 done", "main tasks  0 of 1 passed", "side tasks  1 of 1 passed", "ct runs info"]
+    {
+        assert!(said.contains(line), "{said}");
+    }
+    let arguments = [&arguments[2..], &["--format", "json"]].concat();
+    let summary = done(&command(&home, &arguments).env("CONTROL_TOWER_MODEL", &model).output().unwrap(), 0);
     assert_eq!((&summary["side"]["passed"], &summary["main"]["passed"]), (&json!(1), &json!(0)));
     let log = log_of(&summary, &home);
     inspect_reads(&log, "success", 1, "model,tool,sandbox,score,sample_init,span_begin,span_end");
@@ -123,12 +131,14 @@ fn a_provider_over_http() {
     if !sandboxes_work(&home) {
         return;
     }
-    let whole = |body: String| Answer::Whole(200, Vec::new(), body);
     let provider = FakeProvider::start(vec![
-        whole(anthropic("SECRET-PLAN", &[])),
+        Answer::fine(anthropic("SECRET-PLAN", &[])),
         Answer::Whole(529, vec![("retry-after", "0".to_owned())], "{}".to_owned()),
-        whole(anthropic("working", &[("bash", json!({"command": "echo hello > greeting.txt; touch mark"}))])),
-        whole(anthropic("", &[("submit", json!({"answer": "done"}))])),
+        Answer::fine(anthropic(
+            "working",
+            &[("bash", json!({"command": "echo hello > greeting.txt; touch mark"}))],
+        )),
+        Answer::fine(anthropic("", &[("submit", json!({"answer": "done"}))])),
     ]);
     let prices = r#"[{"model": "anthropic/m", "pricing": {"input_per_million": 1, "output_per_million": 5,
         "cached_input_per_million": 0.1, "cache_write_multiplier": 1.25}}]"#;
@@ -162,6 +172,30 @@ fn a_provider_over_http() {
     let sample = samples(&log)[0].to_string();
     assert!(!sample.contains("secret-key") && !bytes.windows(10).any(|w| w == b"secret-key"));
     assert!(sample.contains("\"retries\":1"));
+    // What was sent and what came, as far as it is kept, with the messages in a pool.
+    let sample = &samples(&log)[0];
+    let events = sample["events"].as_array().unwrap();
+    let calls: Vec<&Value> =
+        events.iter().map(|event| &event["call"]).filter(|call| call.is_object()).collect();
+    assert_eq!(calls.len(), 3);
+    let last = calls[2];
+    assert_eq!(
+        (&last["request"]["model"], &last["request"]["stream"]),
+        (&json!("m"), &json!(true)),
+        "{last:#}"
+    );
+    assert_eq!(last["response"]["first"][0]["type"], "message_start", "{last:#}");
+    let referred: u64 = last["call_refs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|range| range[1].as_u64().unwrap() - range[0].as_u64().unwrap())
+        .sum();
+    assert_eq!(
+        referred, 7,
+        "plan, its answer, the beginning, the task, a turn, its result, and the instructions"
+    );
+    inspect_reads(&log, "success", 1, "model");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::server::Served;
 
 /// Starts a run of many slow samples, and waits until some are in the log.
 #[expect(clippy::zombie_processes, reason = "whoever asked for it waits for it")]
@@ -98,4 +99,87 @@ fn resumes(home: &Home, log: &Path, before: &[Value]) {
     inspect_reads(log, "success", 6, "score");
     let run = home.json(&["runs", "info", summary["run_id"].as_str().unwrap(), "--format", "json"]);
     assert!(run.to_string().contains("\"success\""), "{run}");
+}
+
+/// Lines of standard error, as they come.
+fn lines_of(child: &mut std::process::Child) -> std::sync::mpsc::Receiver<String> {
+    use std::io::BufRead as _;
+    let (send, lines) = std::sync::mpsc::channel();
+    let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
+    lines
+}
+
+fn wait_for(lines: &std::sync::mpsc::Receiver<String>, words: &str) {
+    let mut seen = Vec::new();
+    loop {
+        match lines.recv_timeout(Duration::from_secs(300)) {
+            Ok(line) if line.contains(words) => return,
+            Ok(line) => seen.push(line),
+            Err(_) => panic!("nobody said {words:?}: {seen:#?}"),
+        }
+    }
+}
+
+fn signal(child: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn a_request_to_end_is_heeded_like_ctrl_c() {
+    let home = Home::new();
+    if !sandboxes_work(&home) {
+        return;
+    }
+    let (child, log) = slow_run(&home, &slow_model(&home));
+    signal(child.id(), "-TERM");
+    let summary = done(&child.wait_with_output().unwrap(), 3);
+    assert_eq!(summary["status"], "cancelled");
+    inspect_reads(&log, "cancelled", samples(&log).len(), "score,error");
+    let cancelled = samples(&log).into_iter().filter(|sample| sample.get("error").is_some());
+    assert!(cancelled.count() <= 2, "only what was running when it was stopped");
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let home = Home::new();
+    if !sandboxes_work(&home) {
+        return;
+    }
+    let owner = Home::new();
+    owner.ct_with_input(&["users", "add", "ana", "--password-stdin"], "a long password\n");
+    let token = owner.json(&["tokens", "create", "ana", "--format", "json"])["token"].clone();
+    let server = Served::start(&owner, &["--public"]);
+    let model = turns(&home, "slow.json", &json!([bash("echo hello > greeting.txt; sleep 1000"), submit()]));
+    let arguments = [
+        "--policy",
+        "honest",
+        "-e",
+        "tiny",
+        "-t",
+        "greet",
+        "--model",
+        &model,
+        "--format",
+        "json",
+        "--verbose",
+    ];
+    let mut command = command(&home, &arguments);
+    command.env("CONTROL_TOWER_API_BASE_URL", &server.url);
+    command.env("CONTROL_TOWER_API_TOKEN", token.as_str().unwrap());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = lines_of(&mut child);
+    wait_for(&lines, "1 sample to run");
+    // From here on the server says nothing more, so that making the run would take for ever.
+    server.signal("STOP");
+    signal(child.id(), "-INT");
+    wait_for(&lines, "stopping: what is finished is kept");
+    wait_for(&lines, "[1/1]");
+    signal(child.id(), "-INT");
+    wait_for(&lines, "ct run eval --resume");
+    let status = child.wait().unwrap();
+    server.signal("CONT");
+    assert_eq!(status.code(), Some(3));
+    let log = only_log(&home);
+    assert_eq!(samples(&log).len(), 1, "the log is whole");
 }
