@@ -59,7 +59,7 @@ pub struct SandboxSettings {
     pub root: bool,
     /// Memory of all its processes.
     pub memory_bytes: u64,
-    /// Processors (containers only).
+    /// Processors, where the kernel shares them out.
     pub cpus: f64,
     /// Processes and threads at once.
     pub processes: u32,

@@ -1,8 +1,11 @@
 //! One confined place of either kind.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::process::Child;
 
 use crate::environment::SandboxSettings;
 use crate::error::SandboxError;
@@ -72,12 +75,7 @@ impl Cell {
         let limit = request.output_limit_bytes.unwrap_or(OUTPUT_BYTES);
         let breaches = self.watch().count();
         let mut result = match self {
-            Self::Local(cell) => {
-                let command = cell.command(&request);
-                let result = super::exec::run(command, request.stdin, timeout, limit).await?;
-                cell.check(&result)?;
-                result
-            }
+            Self::Local(cell) => cell.exec(request, timeout, limit).await?,
             Self::Container(cell) => cell.exec(request, timeout, limit).await?,
         };
         if let Some(limit) = self.watch().since(breaches) {
@@ -86,11 +84,16 @@ impl Cell {
         Ok(result)
     }
 
-    /// The command of this machine that runs a request's program inside, for programs that stay.
-    pub(crate) fn command(&self, request: &ExecRequest) -> tokio::process::Command {
-        match self {
+    /// Starts a request's program inside, one that stays. What it prints is piped out.
+    pub(crate) async fn spawn(&self, request: &ExecRequest) -> std::io::Result<Child> {
+        let mut command = match self {
             Self::Local(cell) => cell.command(request),
             Self::Container(cell) => cell.command(request),
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        match self {
+            Self::Local(_) => super::filter::spawn(command).await,
+            Self::Container(_) => command.spawn(),
         }
     }
 

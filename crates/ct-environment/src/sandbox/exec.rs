@@ -1,11 +1,12 @@
 //! One command in a cell: started, fed, watched, its output bounded.
 
+use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
 use crate::error::SandboxError;
@@ -206,16 +207,29 @@ impl Drop for Group {
 
 /// Runs a command of this machine (which enters a cell) to its end or its limits.
 pub(crate) async fn run(
-    mut command: Command,
+    command: Command,
     stdin: Vec<u8>,
     timeout: Duration,
     output_limit_bytes: u64,
 ) -> Result<ExecResult, SandboxError> {
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    run_started(command, async |mut command| command.spawn(), stdin, timeout, output_limit_bytes)
+        .await
+        .map_err(|source| SandboxError::Program { program, source })
+}
+
+/// As [`run`], with a way of its own to start the command.
+pub(crate) async fn run_started(
+    mut command: Command,
+    start: impl AsyncFnOnce(Command) -> io::Result<Child>,
+    stdin: Vec<u8>,
+    timeout: Duration,
+    output_limit_bytes: u64,
+) -> io::Result<ExecResult> {
     let started = Instant::now();
     command.stdin(if stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
-    let program = command.as_std().get_program().to_string_lossy().into_owned();
-    let mut child = command.spawn().map_err(|source| SandboxError::Program { program, source })?;
+    let mut child = start(command).await?;
     let mut group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
     if let Some(mut pipe) = child.stdin.take() {
         tokio::spawn(async move {
@@ -238,7 +252,7 @@ pub(crate) async fn run(
             }
         };
         tokio::select! {
-            status = child.wait() => break status.map_err(|source| SandboxError::Program { program: "a command".into(), source })?,
+            status = child.wait() => break status?,
             () = &mut deadline, if !result.timed_out => {
                 result.timed_out = true;
                 group.kill();

@@ -88,7 +88,7 @@ fn owner(labels: &str) -> &str {
 }
 
 /// This process, unlike any other: the boot, the namespace of process numbers, the number, and when it started.
-fn own_name() -> String {
+pub(crate) fn own_name() -> String {
     let pid = std::process::id();
     format!("{}.{pid}.{}", place(), started(pid).unwrap_or_default())
 }
@@ -108,7 +108,7 @@ fn started(pid: u32) -> Option<u64> {
 }
 
 /// Whether a process is gone for sure. Of those of other namespaces nobody knows.
-fn is_dead(owner: &str) -> bool {
+pub(crate) fn is_dead(owner: &str) -> bool {
     let Some([boot, space, pid, start]) = owner.trim().split('.').collect::<Vec<_>>().first_chunk().copied()
     else {
         return false;

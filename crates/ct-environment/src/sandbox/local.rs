@@ -31,8 +31,9 @@ use crate::environment::SandboxSettings;
 use crate::error::SandboxError;
 
 use super::cell::{Breaches, CellSpec, FIRST_PROCESS, VARIABLES, start_folder};
-use super::exec::{ExecRequest, ExecResult, SHELL};
-use super::watch;
+use super::cgroup::Group;
+use super::exec::{ExecRequest, ExecResult, LimitHit, SHELL};
+use super::{filter, watch};
 
 /// The user inside.
 const USER: &str = "1000";
@@ -66,6 +67,8 @@ pub(crate) struct Cell {
     way: Way,
     token: String,
     uid: u32,
+    /// Where control groups can be made.
+    group: Option<Arc<Group>>,
     settings: SandboxSettings,
     pub(crate) workdir: String,
     pub(crate) command_timeout: Duration,
@@ -77,26 +80,17 @@ impl Cell {
     /// Starts a cell; `join` is one whose network it shares.
     pub(crate) async fn start(spec: &CellSpec, join: Option<&Self>) -> Result<Self, SandboxError> {
         let token = super::stage::token();
-        let mut command = match join {
-            None => Command::new("bwrap"),
+        let group = Group::make(&spec.settings).map(Arc::new);
+        let mut command = as_user(spec.uid, group.as_deref());
+        match join {
+            None => _ = command.args(["bwrap", "--unshare-net"]),
             Some(other) => {
-                let mut command = Command::new("nsenter");
-                command.args([
-                    "--target",
-                    &other.way.first.to_string(),
-                    "--user",
-                    "--net",
-                    "--preserve-credentials",
-                ]);
-                command.args(["--", "bwrap"]);
-                command
+                command.args(["nsenter", "--target", &other.way.first.to_string(), "--user", "--net"]);
+                command.args(["--preserve-credentials", "--", "bwrap"]);
             }
-        };
-        if join.is_none() {
-            command.arg("--unshare-net");
         }
         arguments(&mut command, spec, &token);
-        as_user(command.as_std_mut(), spec.uid);
+        let mut command = Command::from(command);
         let failed = |problem: String| SandboxError::Start { problem };
         let info = memfd_create("ct-sandbox", MemfdFlags::CLOEXEC)
             .and_then(|info| Ok((rustix::io::dup(&info)?, info)));
@@ -113,10 +107,11 @@ impl Cell {
             })?;
         let breaches = Arc::new(Breaches::default());
         let way = Way { first: pid, joined: join.map(|other| other.way.first) };
-        let mut killer = entering(&way, &token, spec.uid, &spec.settings);
+        let mut killer = entering(&way, &token, spec.uid, group.as_deref(), &spec.settings);
         killer.args(["/bin/sh", "-c", "kill -9 -1"]);
         let killer = std::sync::Mutex::new(killer);
-        let watcher = watch::watch(Some(pid), spec, breaches.clone(), move || {
+        let watched = group.is_none().then_some(pid);
+        let watcher = watch::watch(watched, spec, breaches.clone(), move || {
             let _ = killer.lock().map(|mut killer| killer.status());
         });
         Ok(Self {
@@ -125,6 +120,7 @@ impl Cell {
             way,
             token,
             uid: spec.uid,
+            group,
             settings: spec.settings.clone(),
             workdir: spec.workdir.clone(),
             command_timeout: Duration::from_secs(spec.settings.command_timeout_seconds),
@@ -135,7 +131,7 @@ impl Cell {
 
     /// The command that runs a request's program inside.
     pub(crate) fn command(&self, request: &ExecRequest) -> Command {
-        let mut command = entering(&self.way, &self.token, self.uid, &self.settings);
+        let mut command = entering(&self.way, &self.token, self.uid, self.group.as_deref(), &self.settings);
         command.args(["/usr/bin/setpriv", "--no-new-privs", "--", "/usr/bin/env", "-i", "-C"]);
         command.arg(start_folder(&self.workdir, request.cwd.as_deref()));
         command.args(VARIABLES.map(|(name, value)| format!("{name}={value}")));
@@ -145,8 +141,29 @@ impl Cell {
         command.into()
     }
 
+    /// Runs a request's program.
+    pub(crate) async fn exec(
+        &self,
+        request: ExecRequest,
+        timeout: Duration,
+        output_limit_bytes: u64,
+    ) -> Result<ExecResult, SandboxError> {
+        let killed = || self.group.as_ref().map_or(0, |group| group.killed());
+        let before = killed();
+        let command = self.command(&request);
+        let run =
+            super::exec::run_started(command, filter::spawn, request.stdin, timeout, output_limit_bytes);
+        let mut result =
+            run.await.map_err(|source| SandboxError::Program { program: "nsenter".into(), source })?;
+        self.check(&result)?;
+        if killed() > before {
+            result.limit_hit = Some(LimitHit::Memory);
+        }
+        Ok(result)
+    }
+
     /// Tells a command that could not enter from one that ended.
-    pub(crate) fn check(&self, result: &ExecResult) -> Result<(), SandboxError> {
+    fn check(&self, result: &ExecResult) -> Result<(), SandboxError> {
         let missing =
             !Path::new(&format!("/proc/{}/root{}", self.way.first, enter(&self.token))).is_symlink();
         if missing && result.exit_code.is_none_or(|code| code == 1 || code >= NOT_ENTERED) {
@@ -180,8 +197,15 @@ fn enter(token: &str) -> String {
 }
 
 /// A command that enters a cell, its limits set; what it runs there is to follow.
-fn entering(way: &Way, token: &str, uid: u32, settings: &SandboxSettings) -> std::process::Command {
-    let mut command = std::process::Command::new("nsenter");
+fn entering(
+    way: &Way,
+    token: &str,
+    uid: u32,
+    group: Option<&Group>,
+    settings: &SandboxSettings,
+) -> std::process::Command {
+    let mut command = as_user(uid, group);
+    command.arg("nsenter");
     if let Some(other) = way.joined {
         // The network belongs to the users of the cell that made it, so it is entered with those.
         command.args([
@@ -205,24 +229,30 @@ fn entering(way: &Way, token: &str, uid: u32, settings: &SandboxSettings) -> std
     command.arg(format!("--fsize={}", settings.disk_bytes));
     command.arg(format!("--nofile={OPEN_FILES_MAX}"));
     command.args(["--core=0", "--"]);
-    as_user(&mut command, uid);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// Runs a command as a user, with nothing of our environment but the search path.
-fn as_user(command: &mut std::process::Command, uid: u32) {
-    use std::os::unix::process::CommandExt;
-    if rustix::process::getuid().is_root() {
-        command.uid(uid).gid(uid);
+/// The beginning of a command that runs as a user, in a control group if there is one, with nothing of our environment but
+/// the search path; the program is to follow.
+fn as_user(uid: u32, group: Option<&Group>) -> std::process::Command {
+    let root = rustix::process::getuid().is_root();
+    let mut command = std::process::Command::new("/bin/sh");
+    // Groups are for root to enter; only then it becomes another.
+    let enter = r#"while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done; shift; exec "$@""#;
+    command.args(["-c", enter, "sh"]).args(group.iter().flat_map(|group| group.doors())).arg("--");
+    if root {
+        let uid = uid.to_string();
+        command.args(["/usr/bin/setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups", "--"]);
     }
     command
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .current_dir("/");
+    command
 }
 
-fn arguments(command: &mut Command, spec: &CellSpec, token: &str) {
+fn arguments(command: &mut std::process::Command, spec: &CellSpec, token: &str) {
     command.args([
         "--unshare-user",
         "--unshare-pid",
@@ -306,6 +336,9 @@ pub(crate) async fn probe() -> Result<String, String> {
         if !Path::new(program).exists() {
             return Err(format!("{program} is missing (packages util-linux and coreutils)"));
         }
+    }
+    if let Some(problem) = filter::problem() {
+        return Err(format!("the kernel takes no filter of system calls ({problem})"));
     }
     Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned())
 }

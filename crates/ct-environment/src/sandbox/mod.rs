@@ -5,10 +5,12 @@
 //! in a fresh cell over the same workspace: nothing that an agent leaves behind but the workspace's files reaches a scorer.
 
 mod cell;
+mod cgroup;
 mod container;
 mod ended;
 mod exec;
 mod files;
+mod filter;
 mod host;
 mod leftover;
 mod local;

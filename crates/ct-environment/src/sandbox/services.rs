@@ -2,7 +2,6 @@
 //! prints goes through a pipe into a file out here, so an agent can add to a log by what it asks for, and never change it.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tokio::fs::File;
@@ -79,10 +78,8 @@ impl Running {
         let cell = ground.host.cell(&spec, Some(agent)).await?;
         let mut request = ExecRequest::program([SHELL, "-c", &format!("exec 2>&1; {}", service.command)]);
         request.env = vec![("PORT".to_owned(), service.port.to_string())];
-        let mut command = cell.command(&request);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let failed = |problem: String| SandboxError::Service { service: service.name.clone(), problem };
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let mut child = cell.spawn(&request).await.map_err(|error| failed(error.to_string()))?;
         let path = log_path(ground, &service.name);
         let file = File::create(&path).await.map_err(SandboxError::io("make", &path))?;
         let pipe = child.stdout.take().ok_or_else(|| failed("it has no output".to_owned()))?;

@@ -1,8 +1,11 @@
-//! Watches what the kernel does not bound: the memory of all processes of a cell together, and the size of its folders.
+//! Watches what the kernel does not bound: the size of a cell's folders, and where there are no control groups the memory of
+//! all its processes together.
+//!
+//! It looks as often as the room left may be filled at the speed of memory, so that little is taken beyond a limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
@@ -10,12 +13,22 @@ use tokio::task::AbortHandle;
 use super::cell::{Breaches, CellSpec};
 use super::exec::LimitHit;
 
-/// The shortest time between two looks.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// The shortest and the longest time between two looks.
+const INTERVAL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+/// What a processor may fill in a second, in bytes.
+const FILLED_BYTES: u64 = 2 << 30;
 /// Looking may take one part in so many of the time.
 const REST: u32 = 20;
 /// A workspace with more files than this is over its limit.
 const FILES_MAX: u64 = 500_000;
+/// Temporary file systems of a cell, which are memory.
+const IN_MEMORY: [&str; 4] = ["tmp", "var/tmp", "dev/shm", "home/agent"];
+
+/// What was seen, and when to look again.
+struct Seen {
+    hit: Option<LimitHit>,
+    rest: Duration,
+}
 
 /// Watches a cell. `first` is its first process, where memory is not bounded otherwise; `kill` ends the others.
 pub(crate) fn watch(
@@ -24,31 +37,47 @@ pub(crate) fn watch(
     breaches: Arc<Breaches>,
     kill: impl Fn() + Send + Sync + 'static,
 ) -> AbortHandle {
-    let (settings, folders) = (spec.settings.clone(), spec.bounded.clone());
+    let settings = spec.settings.clone();
+    let disk = Mutex::new(Disk::new(spec.bounded.clone(), settings.disk_bytes));
     let look = move || {
-        if first.is_some_and(|first| memory(first) > settings.memory_bytes) {
-            return Some(LimitHit::Memory);
-        }
-        (folders_bytes(&folders) > settings.disk_bytes).then_some(LimitHit::Disk)
+        let (memory_room, memory_rest) = match first {
+            Some(first) => {
+                let started = Instant::now();
+                let room = settings.memory_bytes.checked_sub(memory(first, settings.memory_bytes));
+                (room, started.elapsed() * REST)
+            }
+            None => (Some(u64::MAX), Duration::ZERO),
+        };
+        let disk_room = disk.lock().unwrap_or_else(PoisonError::into_inner).room();
+        let hit = match (memory_room, disk_room) {
+            (None, _) => Some(LimitHit::Memory),
+            (_, None) => Some(LimitHit::Disk),
+            _ => None,
+        };
+        let room = memory_room.unwrap_or(0).min(disk_room.unwrap_or(u64::MAX));
+        Seen { hit, rest: pace(room).max(memory_rest) }
     };
     start(breaches, look, kill)
 }
 
+/// How long it takes at least to fill some room.
+fn pace(room_bytes: u64) -> Duration {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let micros = room_bytes / (processors * FILLED_BYTES / 1_000_000);
+    Duration::from_micros(micros).clamp(INTERVAL.0, INTERVAL.1)
+}
+
 fn start(
     breaches: Arc<Breaches>,
-    look: impl Fn() -> Option<LimitHit> + Send + Sync + 'static,
+    look: impl Fn() -> Seen + Send + Sync + 'static,
     kill: impl Fn() + Send + Sync + 'static,
 ) -> AbortHandle {
     let (look, kill) = (Arc::new(look), Arc::new(kill));
     let task = tokio::spawn(async move {
         let mut full = false;
-        let mut rest = INTERVAL;
         loop {
-            tokio::time::sleep(rest).await;
             let (looking, killing) = (look.clone(), kill.clone());
-            let started = Instant::now();
-            let Ok(hit) = tokio::task::spawn_blocking(move || looking()).await else { return };
-            rest = INTERVAL.max(started.elapsed() * REST);
+            let Ok(Seen { hit, rest }) = tokio::task::spawn_blocking(move || looking()).await else { return };
             // A full workspace stays full: it is told once, and again when it was emptied and filled.
             let told = hit == Some(LimitHit::Disk) && full;
             full = hit == Some(LimitHit::Disk);
@@ -58,23 +87,71 @@ fn start(
                 breaches.push(hit);
                 let _ = tokio::task::spawn_blocking(move || killing()).await;
             }
+            tokio::time::sleep(rest).await;
         }
     });
     task.abort_handle()
 }
 
-/// The memory of a cell's own pages, in bytes.
-fn memory(first: u32) -> u64 {
+/// Folders whose sizes together have a limit.
+struct Disk {
+    folders: Vec<PathBuf>,
+    limit_bytes: u64,
+    used_bytes: u64,
+    /// What was free around them when they were last counted.
+    free_bytes: u64,
+    /// When they are to be counted again at the latest.
+    due: Instant,
+}
+
+impl Disk {
+    fn new(folders: Vec<PathBuf>, limit_bytes: u64) -> Self {
+        Self { folders, limit_bytes, used_bytes: 0, free_bytes: 0, due: Instant::now() }
+    }
+
+    /// What they may still take; none when that is less than nothing. Counting many files takes long, so it is done now and
+    /// then, and at once when more went from the disk around them than half of what was left.
+    fn room(&mut self) -> Option<u64> {
+        let free = self.folders.first().and_then(|folder| rustix::fs::statvfs(folder).ok());
+        let free = free.map_or(0, |free| free.f_bfree * free.f_frsize);
+        let left = self.limit_bytes.saturating_sub(self.used_bytes);
+        if Instant::now() >= self.due || self.free_bytes.saturating_sub(free) > left / 2 {
+            let started = Instant::now();
+            self.used_bytes = folders_bytes(&self.folders);
+            self.free_bytes = free;
+            self.due = Instant::now() + started.elapsed() * REST;
+        }
+        self.limit_bytes.checked_sub(self.used_bytes)
+    }
+}
+
+/// The memory that a cell takes, in bytes: of its processes and of its temporary file systems. What is shared is told apart
+/// only when all together it is more than `enough`, since that takes longer.
+fn memory(first: u32, enough: u64) -> u64 {
     // The cell's own /proc lists its processes alone, which keeps a look cheap on a busy machine.
-    let Ok(entries) = fs::read_dir(format!("/proc/{first}/root/proc")) else { return 0 };
+    let root = PathBuf::from(format!("/proc/{first}/root"));
+    let Ok(entries) = fs::read_dir(root.join("proc")) else { return 0 };
+    let entries =
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
+    let processes: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let temporary = IN_MEMORY.iter().filter_map(|folder| rustix::fs::statvfs(root.join(folder)).ok());
+    let temporary: u64 = temporary.map(|found| (found.f_blocks - found.f_bfree) * found.f_frsize).sum();
     let page = rustix::param::page_size() as u64;
-    let pages = entries.flatten().filter_map(|entry| {
-        entry.file_name().to_str()?.parse::<u32>().ok()?;
-        let text = fs::read_to_string(entry.path().join("statm")).ok()?;
-        let mut fields = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
-        Some(fields.next()?.saturating_sub(fields.next()?))
+    let resident = processes.iter().filter_map(|process| {
+        let text = fs::read_to_string(process.join("statm")).ok()?;
+        text.split(' ').nth(1)?.parse::<u64>().ok()
     });
-    pages.sum::<u64>() * page
+    let resident = resident.sum::<u64>() * page;
+    if temporary + resident <= enough {
+        return temporary + resident;
+    }
+    let own = processes.iter().filter_map(|process| {
+        let text = fs::read_to_string(process.join("smaps_rollup")).ok()?;
+        let fields =
+            text.lines().filter(|line| line.starts_with("Pss_Anon:") || line.starts_with("Pss_Shmem:"));
+        Some(fields.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum::<u64>())
+    });
+    temporary + own.sum::<u64>() * 1024
 }
 
 /// What folders hold, in bytes on the disk; endlessly much when there are too many files to count.

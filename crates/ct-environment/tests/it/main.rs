@@ -6,3 +6,4 @@ mod images;
 mod sandbox;
 mod shipped;
 mod support;
+mod tricks;
