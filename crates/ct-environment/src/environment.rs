@@ -49,6 +49,12 @@ pub struct SandboxSettings {
     pub image: Option<String>,
     /// The Dockerfile's folder, relative to the environment's.
     pub build: Option<PathBuf>,
+    /// The Dockerfile in it, when it has a name of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dockerfile: Option<PathBuf>,
+    /// Variables that commands find, beside the sandbox's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<(String, String)>,
     /// Whether it also runs in the `local` sandbox though it has an image.
     pub local: bool,
     /// Programs that must be there, for example `python3`.
@@ -77,6 +83,8 @@ impl Default for SandboxSettings {
             network: false,
             image: None,
             build: None,
+            dockerfile: None,
+            variables: Vec::new(),
             local: false,
             commands: Vec::new(),
             workdir: "/workspace".to_owned(),

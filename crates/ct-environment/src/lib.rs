@@ -5,6 +5,7 @@
 //! the agent is done, [`Sandbox::end`] kills what it left running and gives the [`EndedSandbox`], which alone can score.
 
 mod catalog;
+mod compose;
 mod environment;
 mod error;
 mod manifest;

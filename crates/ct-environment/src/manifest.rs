@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! environment.toml            name, version, description, [sandbox], [[services]]
-//! Dockerfile  or  environment/Dockerfile      optional: the image of a container
+//! Dockerfile  or  environment/Dockerfile      optional: the image of a container, or a compose file with one service
 //! files/  setup.sh            optional: the workspace of all tasks
 //! services/<name>/            files of a service
 //! tasks/main/<name>/          task.toml instruction.md files/ setup.sh tests/test.sh solution/solve.sh
@@ -345,15 +345,19 @@ impl Loader {
 
     fn sandbox(&mut self, table: SandboxTable) -> SandboxSettings {
         let manifest = Path::new(MANIFEST);
+        let image = crate::compose::image(self);
         let mut settings = SandboxSettings {
             network: table.network,
-            image: table.image,
-            build: self.build(),
+            image: table.image.or(image.image),
+            build: image.build,
+            dockerfile: image.dockerfile,
+            variables: image.variables,
             local: table.local,
             commands: table.commands,
             root: table.root,
             ..SandboxSettings::default()
         };
+        settings.workdir = image.workdir.unwrap_or(settings.workdir);
         if let Some(workdir) = table.workdir {
             if !is_workdir(&workdir) {
                 self.problem(manifest, format!("`workdir` {workdir:?} is no absolute path of its own"));
@@ -385,28 +389,6 @@ impl Loader {
             settings.build_timeout_seconds = self.seconds(manifest, seconds);
         }
         settings
-    }
-
-    /// The folder of the Dockerfile. A compose file alone is refused: several containers are what services are for.
-    pub(crate) fn build(&mut self) -> Option<PathBuf> {
-        let folders = ["environment", "."];
-        let found = folders.iter().find(|folder| self.folder.join(folder).join("Dockerfile").is_file());
-        for folder in folders {
-            for name in ["docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml"] {
-                let relative = Path::new(folder).join(name);
-                if !self.folder.join(&relative).exists() {
-                    continue;
-                }
-                if found.is_some() {
-                    self.warnings.push(format!("{} is not read: the Dockerfile is", relative.display()));
-                } else {
-                    let message = "compose files are not read: put a Dockerfile beside it, and what runs beside the \
-                                   agent under [[services]] of environment.toml";
-                    self.problem(&relative, message);
-                }
-            }
-        }
-        found.map(PathBuf::from)
     }
 
     fn services(&mut self, tables: Vec<ServiceTable>) -> Vec<Service> {
@@ -449,7 +431,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 /// Whether the workspace can lie there: it must not hide what the system needs.
-fn is_workdir(path: &str) -> bool {
+pub(crate) fn is_workdir(path: &str) -> bool {
     let system = [
         "bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "proc", "sys", "dev", "run", "tests",
     ];

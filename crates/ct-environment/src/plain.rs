@@ -3,7 +3,7 @@
 //! ```text
 //! task.toml                   [metadata] [agent] timeout_sec [verifier] timeout_sec [environment] …
 //! instruction.md
-//! environment/Dockerfile
+//! environment/Dockerfile     or a compose file with one service
 //! tests/test.sh
 //! solution/solve.sh
 //! ```
@@ -45,13 +45,19 @@ pub(crate) fn load(loader: &mut Loader, place: Place) -> Environment {
     }
     let text = |key: &str| Some(table.get("metadata")?.get(key)?.as_str()?.to_owned());
     task.category = text("category");
-    let mut sandbox = SandboxSettings { build: loader.build(), root: true, ..SandboxSettings::default() };
-    // The image says where its files are.
-    sandbox.workdir = String::new();
-    if sandbox.build.is_none() {
-        sandbox.root = false;
-        sandbox.workdir = SandboxSettings::default().workdir;
-    }
+    let image = crate::compose::image(loader);
+    // With an image it says where its files are.
+    let own = image.build.is_some() || image.image.is_some();
+    let workdir = if own { String::new() } else { SandboxSettings::default().workdir };
+    let mut sandbox = SandboxSettings {
+        workdir: image.workdir.unwrap_or(workdir),
+        build: image.build,
+        dockerfile: image.dockerfile,
+        image: image.image,
+        variables: image.variables,
+        root: own,
+        ..SandboxSettings::default()
+    };
     sandbox.network =
         table.get("environment").and_then(|part| part.get("allow_internet")?.as_bool()).unwrap_or(false);
     if let Some(cpus) = number(loader, &table, "environment", "cpus") {

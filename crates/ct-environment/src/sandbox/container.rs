@@ -121,6 +121,11 @@ impl Engine {
                 if self.program == "podman" {
                     arguments.extend(ULIMITS);
                 }
+                let file = settings.dockerfile.as_ref().map(|file| Path::new(&*folder).join(file));
+                let file = file.map(|file| file.to_string_lossy().into_owned());
+                if let Some(file) = &file {
+                    arguments.extend(["--file", file]);
+                }
                 arguments.push(&folder);
                 self.ask(&arguments, timeout).await.map_err(failed)?;
             }
@@ -241,6 +246,7 @@ impl Engine {
             name,
             removed: false,
             root: spec.settings.root,
+            variables: spec.settings.variables.clone(),
             workdir: spec.workdir.clone(),
             command_timeout: Duration::from_secs(spec.settings.command_timeout_seconds),
             breaches,
@@ -317,6 +323,7 @@ pub(crate) struct Cell {
     name: String,
     removed: bool,
     root: bool,
+    variables: Vec<(String, String)>,
     pub(crate) workdir: String,
     pub(crate) command_timeout: Duration,
     pub(crate) breaches: Arc<Breaches>,
@@ -344,7 +351,7 @@ impl Cell {
             };
             command.arg("--env").arg(format!("{variable}={value}"));
         }
-        for (variable, value) in &request.env {
+        for (variable, value) in self.variables.iter().chain(&request.env) {
             command.arg("--env").arg(format!("{variable}={value}"));
         }
         command.arg(&self.name);

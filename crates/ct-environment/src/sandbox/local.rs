@@ -135,7 +135,8 @@ impl Cell {
         command.args(["/usr/bin/setpriv", "--no-new-privs", "--", "/usr/bin/env", "-i", "-C"]);
         command.arg(start_folder(&self.workdir, request.cwd.as_deref()));
         command.args(VARIABLES.map(|(name, value)| format!("{name}={value}")));
-        command.args(request.env.iter().map(|(name, value)| format!("{name}={value}")));
+        let variables = self.settings.variables.iter().chain(&request.env);
+        command.args(variables.map(|(name, value)| format!("{name}={value}")));
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
         command.args(request.argv.iter().map(|word| if word == SHELL { shell } else { word }));
         command.into()

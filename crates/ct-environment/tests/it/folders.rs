@@ -123,8 +123,30 @@ fn what_is_wrong_is_told_with_file_and_line() {
         ),
         (
             &[("environment/docker-compose.yaml", "services: {}")],
-            "environment/docker-compose.yaml: compose files are not read",
+            "environment/docker-compose.yaml:1: `services` has 0",
         ),
+        (
+            &[("compose.yml", "services:\n  a: {image: x}\n  b: {image: y}\n")],
+            "compose.yml:2: `services` has 2 (a, b)",
+        ),
+        (
+            &[("compose.yaml", "services:\n  a:\n    image: x\n    privileged: true\n")],
+            "compose.yaml:4: `services.a.privileged` is not supported",
+        ),
+        (
+            &[("compose.yaml", "services:\n  a:\n    image: x\n    volumes:\n      - /:/host\n")],
+            "compose.yaml:5: `services.a.volumes`: nothing of the machine",
+        ),
+        (
+            &[("compose.yaml", "services:\n  a:\n    build: ../elsewhere\n")],
+            "compose.yaml:3: `services.a.build`: the context",
+        ),
+        (
+            &[("compose.yaml", "services:\n  a:\n    build:\n      context: .\n      args: {A: b}\n")],
+            "compose.yaml:5: `services.a.build.args` is not supported",
+        ),
+        (&[("compose.yaml", "services: [\n")], "compose.yaml: is no YAML"),
+        (&[("compose.yaml", "volumes:\n  data: {}\n")], "compose.yaml:2: `volumes` is not supported"),
     ] {
         let told = problems(files);
         assert!(told.iter().any(|problem| problem.starts_with(expected)), "{expected}: {told:#?}");

@@ -87,3 +87,81 @@ async fn the_network_is_there_when_the_environment_asks_for_it() {
         assert!(result.stderr.text().contains("Network is unreachable"), "{kind:?}: {result:?}");
     }
 }
+
+/// Task folders as people write them for terminal agents, with a compose file around their container.
+#[tokio::test(flavor = "multi_thread")]
+async fn compose_files_of_one_service() {
+    let Some(base) = image() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| write(&folder.path().join(name), text);
+    for (task, instruction, check, solution) in [
+        (
+            "sort-log",
+            "Sort log.txt by its times into sorted.txt.",
+            "[ \"$(head -1 sorted.txt)\" = '01 first' ]",
+            "sort log.txt >sorted.txt",
+        ),
+        (
+            "count-words",
+            "Write the number of words in text into count.",
+            "[ \"$(cat count)\" = 3 ]",
+            "wc -w <text >count",
+        ),
+        (
+            "say-greeting",
+            "Write the greeting of $GREETING into out.",
+            "[ \"$(cat out)\" = 'hello there' ]",
+            "echo $GREETING >out",
+        ),
+    ] {
+        file(
+            &format!("{task}/task.toml"),
+            "version = \"1.0\"\n\n[metadata]\nauthor_name = \"x\"\n\n[agent]\ntimeout_sec = 900.0\n",
+        );
+        file(&format!("{task}/instruction.md"), instruction);
+        let test = format!("if {check}; then echo 1; else echo 0; fi >/logs/verifier/reward.txt\n");
+        file(&format!("{task}/tests/test.sh"), &test);
+        file(&format!("{task}/solution/solve.sh"), solution);
+    }
+    // Made by variables that whoever runs it sets, beside its Dockerfile.
+    let compose = "services:\n  client:\n    build:\n      dockerfile: Dockerfile\n    image: ${IMAGE_NAME}\n\
+        \u{20}   container_name: ${CONTAINER_NAME}\n    command: [ \"sh\", \"-c\", \"sleep infinity\" ]\n\
+        \u{20}   environment:\n      - TEST_DIR=${TEST_DIR}\n    volumes:\n      - ${LOGS_PATH}:${CONTAINER_LOGS_PATH}\n";
+    file("sort-log/docker-compose.yaml", compose);
+    file("sort-log/Dockerfile", &format!("FROM {base}\nWORKDIR /app\nCOPY log.txt .\n"));
+    file("sort-log/log.txt", "02 second\n01 first\n");
+    // In the environment's folder, the context a folder deeper, the Dockerfile called otherwise.
+    let compose = "services:\n  main:\n    build:\n      context: ./image\n      dockerfile: agent.Dockerfile\n    working_dir: /data\n\
+        \u{20}   deploy:\n      resources:\n        limits:\n          cpus: ${CPUS}\n          memory: ${MEMORY}\n";
+    file("count-words/environment/docker-compose.yaml", compose);
+    file(
+        "count-words/environment/image/agent.Dockerfile",
+        &format!("FROM {base}\nRUN mkdir /data && echo one two three >/data/text\n"),
+    );
+    // An image that is there, with variables.
+    let compose = format!(
+        "version: \"3\"\nservices:\n  app:\n    image: {base}\n    tty: true\n    working_dir: /work\n    environment:\n\
+        \u{20}     GREETING: ${{GREETING:-hello there}}\n      HOME_OF_MINE: $HOME\n      LEVEL: 3\n"
+    );
+    file("say-greeting/environment/compose.yaml", &compose);
+    let catalog = Catalog::new([folder.path().to_owned()]).expect("a catalog");
+    let mut warnings = Vec::new();
+    for task in ["sort-log", "count-words", "say-greeting"] {
+        let environment = catalog.find(task).unwrap_or_else(|error| panic!("{error}"));
+        warnings.extend(environment.warnings.clone());
+        let host = match SandboxHost::open(&environment, &HostOptions::default()).await {
+            Ok(host) => host,
+            Err(error) => return not_tested(&format!("compose files: {error}")),
+        };
+        let results = validate(&host, |_| ()).await;
+        assert!(results.iter().all(|result| result.passed) && results.len() == 2, "{task}: {results:#?}");
+        if task == "say-greeting" {
+            let sandbox = start(&host).await;
+            assert_eq!(out(&sandbox, "pwd; echo \"$LEVEL-$HOME_OF_MINE\"").await, "/work\n3-\n");
+        }
+    }
+    let told = "docker-compose.yaml: not used here: `services.client.image`, `services.client.container_name`, \
+        `services.client.command`, `services.client.environment.TEST_DIR` (its value is taken from outside), \
+        `services.client.volumes` \"${LOGS_PATH}:${CONTAINER_LOGS_PATH}\"";
+    assert!(warnings.iter().any(|warning| warning == told), "{warnings:#?}");
+}
