@@ -3,14 +3,17 @@
 
 usage: bench/eval.py [--smoke] [NAME ...]
 
-Names: action, parallel, memory. All without any. Uses the release build of `ct` (CT_BINARY names another).
+Names: action, parallel, memory. All without any. Uses the release build of `ct` (CT_BINARY names another) and of the
+example `bare` of ct-environment (BARE_BINARY), which does a sample's work in its sandbox with no engine around it: start,
+the same commands, end, score. Both are run in turn, as often as ROUNDS says, and medians are told.
 
-action    wall time per action of the scripted policy, beside the same commands run in a bare sandbox of the same kind
-parallel  100 samples of the scripted policy: wall time and processor time of the program itself beside the whole
+action    one sample of many commands that do nothing: wall time an action, with the engine and bare
+parallel  100 samples of commands as agents run them, as many at once as there are processors: wall time with the engine and
+          bare. The engine's part of the wall time is to be under 5 %
 memory    peak memory of the program over 1,000 samples beside 50
 --smoke runs everything once with few samples, to see that it runs at all.
 """
-import json, os, shutil, subprocess, sys, time
+import json, os, shutil, statistics, subprocess, sys, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,14 +21,18 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 CT = os.environ.get("CT_BINARY", str(TARGET / "release" / "ct"))
 SMOKE = "--smoke" in sys.argv
 WORK = ROOT / "target" / ("bench-eval-smoke" if SMOKE else "bench-eval")
-ACTIONS, PARALLEL, FEW, MANY = (5, 6, 2, 6) if SMOKE else (200, 100, 50, 1000)
+BARE = os.environ.get("BARE_BINARY", str(TARGET / "release" / "examples" / "bare"))
+ACTIONS, PARALLEL, FEW, MANY, ROUNDS = (5, 6, 2, 6, 1) if SMOKE else (200, 100, 50, 1000, 3)
+# What an agent does: it looks, reads, writes, computes.
+COMMANDS = ["ls -la /usr/share", "grep -rl license /usr/share/doc --include=copyright -m1 | head -20", "echo note >>notes.txt; wc notes.txt",
+            "python3 -c 'print(sum(range(2000000)))'", "python3 -c 'import json, sys; print(json.dumps(dict.fromkeys(range(1000))))' | wc -c"]
 
 FILES = {
     "environment.toml": "",
     "tasks/main/work/task.toml": "",
     "tasks/main/work/instruction.md": "Work.",
     "tasks/main/work/tests/test.sh": "exit 0\n",
-    "tasks/main/work/solution/solve.sh": "for i in 1 2 3 4 5; do python3 -c 'print(sum(range(2000000)))'; done\n",
+    "tasks/main/work/solution/solve.sh": "true\n",
 }
 
 
@@ -63,34 +70,39 @@ class Run:
             sys.exit(f"failed ({process.returncode}): {command}\n{self.summary}")
 
 
-def log_of(run):
-    """The sandbox and tool times of the first sample, by the log's own events."""
-    python = os.environ.get("CT_TEST_PYTHON", str(ROOT / "target/test-venv/bin/python"))
-    script = ("import sys, json; from inspect_ai.log import read_eval_log\n"
-              "log = read_eval_log(sys.argv[1])\n"
-              "print(json.dumps([[(e.completed - e.timestamp).total_seconds() for e in s.events"
-              " if e.event == kind and (kind != 'tool' or e.function == 'bash') and getattr(e, 'cmd', '') != 'start the sandbox']"
-              " for kind in ('sandbox', 'tool') for s in log.samples[:1]]))")
-    return json.loads(subprocess.check_output([python, "-c", script, str(WORK / run.summary["log"])]))
+def bare(commands, samples, parallel):
+    """The same without the engine: seconds."""
+    command = [BARE, str(WORK / "environments" / "bench"), "work", str(commands), str(samples), str(parallel)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        sys.exit(f"failed ({result.returncode}): {command}")
+    return json.loads(result.stdout)["wall_seconds"]
+
+
+def beside(lines, samples, parallel):
+    """Medians of the wall times with the engine and bare, in turn, and the last run."""
+    commands = WORK / "commands.txt"
+    commands.write_text("".join(f"{line}\n" for line in lines))
+    engines, bares = [], []
+    for _ in range(ROUNDS):
+        run = Run("-p", f"commands={commands}", "--epochs", samples, "--max-samples", parallel)
+        engines.append(run.wall)
+        bares.append(bare(commands, samples, parallel))
+    return statistics.median(engines), statistics.median(bares), run
 
 
 def action():
-    commands = WORK / "commands.txt"
-    commands.write_text("true\n" * ACTIONS)
-    run = Run("-p", f"commands={commands}")
-    empty = Run("-p", "solve=none")
-    sandbox, tool = log_of(run)
-    bare = sum(sandbox) / len(sandbox)
-    whole = (run.wall - empty.wall) / ACTIONS
-    print(f"action: {whole * 1e3:.2f} ms of wall time an action, of it {bare * 1e3:.2f} ms in the sandbox's exec: "
-          f"overhead {(whole - bare) * 1e3:.2f} ms ({len(sandbox)} actions)")
+    engine, alone, _ = beside(["true"] * ACTIONS, 1, 1)
+    print(f"action: {engine / ACTIONS * 1e3:.2f} ms of wall time with the engine, {alone / ACTIONS * 1e3:.2f} ms bare: "
+          f"overhead {(engine - alone) / ACTIONS * 1e3:.2f} ms ({ACTIONS} actions)")
 
 
 def parallel():
     cores = os.cpu_count() or 1
-    run = Run("--epochs", PARALLEL, "--max-samples", cores)
-    print(f"parallel: {PARALLEL} samples in {run.wall:.1f} s; the program itself used {run.own_cpu:.2f} s of processor, "
-          f"{100 * run.own_cpu / (run.wall * cores):.2f} % of the machine's time")
+    engine, alone, run = beside(COMMANDS, PARALLEL, cores)
+    print(f"parallel: {PARALLEL} samples of {len(COMMANDS)} actions, {cores} at once: {engine:.2f} s with the engine, {alone:.2f} s bare: "
+          f"overhead {100 * (engine - alone) / engine:.1f} % of the wall time (wanted: under 5 %); "
+          f"the program itself used {run.own_cpu:.2f} s of processor, {100 * run.own_cpu / (run.wall * cores):.2f} % of the machine's time")
 
 
 def memory():
@@ -102,5 +114,8 @@ def memory():
 if __name__ == "__main__":
     names = [word for word in sys.argv[1:] if not word.startswith("-")] or ["action", "parallel", "memory"]
     environment()
+    if not Path(BARE).exists():
+        subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "-p", "ct-environment", "--example", "bare"],
+                       cwd=ROOT, check=True)
     for name in names:
         {"action": action, "parallel": parallel, "memory": memory}[name]()

@@ -308,6 +308,10 @@ impl Loader {
         if !self.folder.join(&scorer).is_file() {
             self.problem(&scorer, "is missing: the scorer");
         }
+        let trial = folder.join("trial");
+        if self.folder.join(&trial).exists() && !self.folder.join(&trial).join("run.sh").is_file() {
+            self.problem(trial.join("run.sh"), "is missing: what tries the agent's work");
+        }
         let mut scorer_code = String::new();
         for file in ["test.sh", "score.py"] {
             if let Ok(code) = read_beginning(&self.folder.join(&folder).join("tests").join(file)) {

@@ -240,6 +240,14 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// Makes the folder writable for its owner, and what is found if it is a folder.
+    fn open_up(&self) -> bool {
+        let mode = Mode::RWXU;
+        let inner = self.kind != FileType::Directory
+            || rustix::fs::chmodat(self.folder, &*self.name, mode, AtFlags::empty()).is_ok();
+        inner && rustix::fs::fchmod(self.folder, mode).is_ok()
+    }
+
     /// Opens a file, and nothing else.
     fn open(&self) -> Option<std::fs::File> {
         open_plain(self.folder, &self.name)
@@ -254,7 +262,8 @@ fn open_plain(folder: &rustix::fd::OwnedFd, name: &std::ffi::CStr) -> Option<std
     (kind == FileType::RegularFile).then(|| std::fs::File::from(file))
 }
 
-/// Visits everything but folders, by relative path; whether all was visited. Folders are opened without following links.
+/// Visits everything but folders, by relative path; whether all was visited. Folders are opened without following links;
+/// those that cannot be, or are too deep, are visited themselves.
 fn walk(folder: &Path, visit: &mut impl FnMut(&Path, &Found<'_>) -> bool) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::empty()) {
@@ -286,10 +295,16 @@ fn walk_opened(
         if kind == FileType::Directory {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(folder, name, flags, Mode::empty());
-            complete &= match opened {
-                Ok(opened) if depth < DEPTH_MAX => walk_opened(&opened, &inner, depth + 1, visit),
-                _ => false,
-            };
+            if let Ok(opened) = opened
+                && depth < DEPTH_MAX
+            {
+                complete &= walk_opened(&opened, &inner, depth + 1, visit);
+            } else {
+                complete = false;
+                if !visit(&inner, &Found { folder, name: name.to_owned(), kind, stat }) {
+                    return false;
+                }
+            }
         } else if !visit(&inner, &Found { folder, name: name.to_owned(), kind, stat }) {
             return false;
         }
@@ -310,16 +325,34 @@ pub(crate) fn read_plain(folder: &Path, name: &str, limit_bytes: u64) -> Option<
 /// Where links of a workspace may lead: into the system, which holds nothing of a scorer.
 const LINK_TARGETS: [&str; 6] = ["usr", "bin", "sbin", "lib", "lib64", "etc"];
 
-/// Removes what could lead a scorer astray or keep it waiting: links out of the workspace, pipes, sockets, devices. The
-/// paths removed. Nothing may run in the workspace any more.
-pub(crate) async fn tame(folder: &Path) -> Vec<String> {
-    let folder = folder.to_owned();
-    tokio::task::spawn_blocking(move || tame_now(&folder)).await.unwrap_or_default()
+/// Removes what could lead a scorer astray or keep it waiting: links out of the workspace, pipes, sockets, devices. What
+/// cannot be looked into, since it is too deep or closed, is moved to `aside`, which no cell sees. The paths removed. Nothing
+/// may run in the workspace any more.
+pub(crate) async fn tame(folder: &Path, aside: &Path) -> Vec<String> {
+    let (folder, aside) = (folder.to_owned(), aside.to_owned());
+    tokio::task::spawn_blocking(move || tame_now(&folder, &aside)).await.unwrap_or_default()
 }
 
-fn tame_now(folder: &Path) -> Vec<String> {
+fn tame_now(folder: &Path, aside: &Path) -> Vec<String> {
     let mut removed = Vec::new();
+    let mut told = |path: &Path, gone: bool| {
+        let what = if gone { "" } else { " (cannot be removed)" };
+        if removed.len() < CHANGES_MAX {
+            removed.push(format!("{}{what}", path.display()));
+        }
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(aside) = rustix::fs::open(aside, flags, Mode::empty()) else { return removed };
+    let mut count = 0;
     walk(folder, &mut |path, found| {
+        if found.kind == FileType::Directory {
+            count += 1;
+            let take = || rustix::fs::renameat(found.folder, &*found.name, &aside, count.to_string());
+            // A folder that is not ours to write keeps what is in it, and one to be moved must be so itself.
+            let gone = take().is_ok() || found.open_up() && take().is_ok();
+            told(path, gone);
+            return true;
+        }
         let harmless = match found.kind {
             FileType::RegularFile => true,
             FileType::Symlink => {
@@ -330,11 +363,9 @@ fn tame_now(folder: &Path) -> Vec<String> {
             _ => false,
         };
         if !harmless {
-            let gone = rustix::fs::unlinkat(found.folder, &*found.name, AtFlags::empty()).is_ok();
-            let what = if gone { "" } else { " (cannot be removed)" };
-            if removed.len() < CHANGES_MAX {
-                removed.push(format!("{}{what}", path.display()));
-            }
+            let remove = || rustix::fs::unlinkat(found.folder, &*found.name, AtFlags::empty());
+            let gone = remove().is_ok() || found.open_up() && remove().is_ok();
+            told(path, gone);
         }
         true
     });

@@ -1,20 +1,16 @@
-"""Runs the agent's code apart from the scorer: in a process of its own, whose answers are only its exit code and output."""
+"""What the agent's code gave when it was tried (see trial/ of each task), and the verdict on it."""
 import json
 import os
-import subprocess
-
-PRELUDE = "import sys; sys.path.insert(0, '/workspace'); sys.dont_write_bytecode = True\n"
 
 
-def holds(code):
-    """Whether a piece of Python over the agent's package runs to its last line."""
-    marker = "done-7f3a"
-    source = PRELUDE + code + f"\nprint({marker!r})\n"
+def values():
+    """The values by name; what the agent's code made of them may be anything."""
     try:
-        done = subprocess.run(["python3", "-I", "-c", source], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0 and done.stdout.decode("utf-8", "replace").splitlines()[-1:] == [marker]
+        with open("/results/values.json", "rb") as file:
+            found = json.loads(file.read(100_000))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def tell(score, explanation, file=None):

@@ -291,7 +291,10 @@ impl Engine {
             if self.program == "podman" && !rustix::process::getuid().is_root() {
                 command.arg("--userns=keep-id");
             }
-            command.arg("--tmpfs").arg(format!("/home/agent:rw,size={size},mode=1777"));
+            // The workspace may be the home.
+            if !spec.mounts.iter().any(|mount| mount.inside == "/home/agent") {
+                command.arg("--tmpfs").arg(format!("/home/agent:rw,size={size},mode=1777"));
+            }
             for file in ["passwd", "group"] {
                 command.arg("--volume").arg(format!("{}:/etc/{file}:ro", spec.etc.join(file).display()));
             }

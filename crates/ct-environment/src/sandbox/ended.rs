@@ -29,7 +29,9 @@ pub struct EndedSandbox {
 impl EndedSandbox {
     pub(super) async fn new(ground: Ground, lost_log_bytes: Vec<(String, u64)>) -> Self {
         let diff = ground.before.compare(&ground.workspace).await;
-        let removed = workspace::tame(&ground.workspace).await;
+        let aside = ground.folder.path().join("aside");
+        let _ = fs::create_dir(&aside);
+        let removed = workspace::tame(&ground.workspace, &aside).await;
         Self { ground, lost_log_bytes, diff, removed }
     }
 
@@ -58,6 +60,33 @@ impl EndedSandbox {
         workspace::copy_out(&self.ground.workspace, to, limit_bytes).await
     }
 
+    /// Runs what a task tries the agent's work with, if it does, in a fresh cell that shows nothing of the scorer: how it
+    /// ended, in words. Its results are as hostile as the workspace.
+    async fn try_work(
+        &self,
+        task: &Path,
+        results: &Path,
+        timeout: Duration,
+    ) -> Result<Option<String>, SandboxError> {
+        let ground = &self.ground;
+        let stage = ground.host.stage();
+        let trial = stage.join(task).join("trial");
+        if !trial.join("run.sh").is_file() {
+            return Ok(None);
+        }
+        let mut spec = ground.spec.clone();
+        spec.mounts.extend([Mount::read(trial, "/trial"), Mount::write(results, "/results")]);
+        let shared = stage.join("shared");
+        if shared.is_dir() {
+            spec.mounts.push(Mount::read(shared, "/shared"));
+        }
+        let mut request = ExecRequest::script("/trial/run.sh");
+        request.timeout = Some(timeout);
+        spec.settings.disk_bytes = ground.room_bytes().await;
+        spec.bounded.push(results.to_owned());
+        Ok(Some(ground.once(&spec, request).await?.outcome()))
+    }
+
     /// Runs a task's scorer in a fresh cell over a copy of nothing but the workspace: the task's `tests` folder is `/tests`,
     /// the services' logs are `/services`, the answer is `/agent/submission.txt`, all read-only.
     pub async fn score(&self, task: TaskRef<'_>, input: &ScoreInput) -> Result<TaskScore, SandboxError> {
@@ -72,6 +101,15 @@ impl EndedSandbox {
             fs::write(&path, text).map_err(SandboxError::io("write", &path))?;
             own(&path, ground.spec.uid)?;
         }
+        let aside = ground.folder.path().join("aside");
+        let timeout = Duration::from_secs(task.task().scorer_timeout_seconds);
+        let results = ground.make(&format!("results-{name}"))?;
+        let tried = self.try_work(&task.task().folder, &results, timeout).await?;
+        if tried.is_some() {
+            // What was tried is the agent's, too.
+            workspace::tame(&ground.workspace, &aside).await;
+            workspace::tame(&results, &aside).await;
+        }
         let script = ground.host.stage().join(&task.task().scorer);
         let tests = script.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let mut spec = ground.spec.clone();
@@ -81,14 +119,19 @@ impl EndedSandbox {
             Mount::write(&verifier, "/logs/verifier"),
             Mount::read(&ground.logs, "/services"),
             Mount::read(answer, "/agent"),
+            Mount::read(results, "/results"),
         ]);
+        // A workspace that the agent filled to its limit must not be held against the scorer.
+        spec.settings.disk_bytes = ground.room_bytes().await;
         spec.bounded.push(verifier.clone());
         let script_name = script.file_name().unwrap_or_default();
         let mut request = ExecRequest::script(Path::new("/tests").join(script_name).to_string_lossy());
-        let timeout = Duration::from_secs(task.task().scorer_timeout_seconds);
         request.timeout = Some(timeout);
         let inside = Path::new("/environment").join(&task.task().folder);
-        request.env = vec![("CT_TASK_DIR".to_owned(), inside.to_string_lossy().into_owned())];
+        // Home may be the workspace, where programs find settings that the agent wrote.
+        let home = ("HOME".to_owned(), "/tmp".to_owned());
+        request.env = vec![("CT_TASK_DIR".to_owned(), inside.to_string_lossy().into_owned()), home];
+        request.env.extend(tried.map(|outcome| ("CT_TRIAL".to_owned(), outcome)));
         let result = ground.once(&spec, request).await?;
         let files = ResultFiles {
             json: workspace::read_plain(&verifier, "result.json", RESULT_BYTES_MAX),

@@ -18,6 +18,9 @@ const ENVIRONMENT_SETUP_TIMEOUT: Duration = Duration::from_secs(300);
 /// How much of a failed set-up's output an error shows.
 const SETUP_OUTPUT_BYTES: u64 = 8 << 10;
 
+/// More than any disk has, and still a number that all programs take.
+const DISK_BYTES_MAX: u64 = 1 << 60;
+
 /// A running sandbox: the place where an agent's commands run. Dropped without [`Sandbox::end`], all of it goes.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -193,6 +196,14 @@ impl Ground {
         let result = cell.exec(request).await;
         cell.kill().await;
         result
+    }
+
+    /// A limit for what comes after the agent: what the workspace takes as it is, and as much as the environment allows.
+    pub(crate) async fn room_bytes(&self) -> u64 {
+        let folders = vec![self.workspace.clone()];
+        let counting = tokio::task::spawn_blocking(move || super::watch::folders_bytes(&folders));
+        let taken = counting.await.unwrap_or(u64::MAX);
+        self.spec.settings.disk_bytes.saturating_add(taken).min(DISK_BYTES_MAX)
     }
 
     /// A folder that cells may write.

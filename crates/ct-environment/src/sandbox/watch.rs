@@ -3,10 +3,10 @@
 //!
 //! It looks as often as the room left may be filled at the speed of memory, so that little is taken beyond a limit.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use tokio::task::AbortHandle;
 
@@ -154,26 +154,29 @@ fn memory(first: u32, enough: u64) -> u64 {
     temporary + own.sum::<u64>() * 1024
 }
 
-/// What folders hold, in bytes on the disk; endlessly much when there are too many files to count.
+/// What folders hold, in bytes on the disk; endlessly much when there are too many files to count, or some cannot be seen.
 pub(crate) fn folders_bytes(folders: &[PathBuf]) -> u64 {
     let (mut bytes, mut files) = (0, 0);
     let mut waiting: Vec<PathBuf> = folders.to_vec();
     while let Some(folder) = waiting.pop() {
-        for (path, metadata) in entries(&folder) {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            // It went meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // Closed to us, or so deep that its path is too long: a place to hide things.
+            Err(_) => return u64::MAX,
+        };
+        for entry in entries.flatten() {
             files += 1;
             if files > FILES_MAX {
                 return u64::MAX;
             }
+            let Ok(metadata) = entry.metadata() else { continue };
             bytes += std::os::unix::fs::MetadataExt::blocks(&metadata) * 512;
             if metadata.is_dir() {
-                waiting.push(path);
+                waiting.push(entry.path());
             }
         }
     }
     bytes
-}
-
-fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
 }

@@ -4,6 +4,7 @@ mod escapes;
 mod folders;
 mod images;
 mod sandbox;
+mod scoring;
 mod shipped;
 mod support;
 mod tricks;

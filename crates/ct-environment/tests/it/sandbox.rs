@@ -133,11 +133,12 @@ async fn a_failing_setup_is_an_error(kind: SandboxKind) {
     assert_eq!(error.to_string(), "the set-up of world failed (exit code 3): why");
 }
 
-async fn score(kind: SandboxKind, test: &str) -> Option<ScoreOutcome> {
+async fn score(kind: SandboxKind, test: &str, timeout_seconds: u64) -> Option<ScoreOutcome> {
+    let manifest = format!("scorer_timeout_seconds = {timeout_seconds}");
     let written = Written::new(&[
         ("tasks/main/work/tests/test.sh", test),
         ("tasks/main/work/tests/part.json", r#"{"score": 0.25, "explanation": "a quarter"}"#),
-        ("tasks/main/work/task.toml", "scorer_timeout_seconds = 2"),
+        ("tasks/main/work/task.toml", &manifest),
     ]);
     let environment = written.environment();
     let host = host(&environment, kind).await?;
@@ -156,7 +157,7 @@ async fn scores(kind: SandboxKind) {
         ("grep -qx 42 /agent/submission.txt", 1.0, None),
         ("! touch /tests/x /agent/x /services/x 2>/dev/null", 1.0, None),
     ] {
-        let Some(outcome) = score(kind, test).await else { return };
+        let Some(outcome) = score(kind, test, 120).await else { return };
         let explanation = explanation.map(str::to_owned);
         let expected = ScoreOutcome::Scored { value, explanation, happened_at: None };
         assert_eq!(outcome, expected, "{test}");
@@ -172,10 +173,10 @@ async fn scorers_that_break(kind: SandboxKind) {
         "ln -s /tests/part.json /logs/verifier/result.json; exit 9",
         "no-such-program",
     ] {
-        let Some(outcome) = score(kind, test).await else { return };
+        let Some(outcome) = score(kind, test, 120).await else { return };
         assert_eq!(outcome.reason(), Some("scorer_error"), "{test}: {outcome:?}");
     }
-    let outcome = score(kind, "sleep 60").await.expect("a score");
+    let outcome = score(kind, "sleep 600", 2).await.expect("a score");
     assert_eq!(outcome, ScoreOutcome::TimedOut { after_seconds: 2 });
 }
 
