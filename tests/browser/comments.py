@@ -66,6 +66,8 @@ def comments(server, running) -> None:
     # The whole.
     write(reader, "w", "One to show", "Comment kept")
     assert reader.texts("#comments .comment > .prose") == ["One to show"]
+    write(reader, "C", "One to show to all", "Comment changed")
+    write(reader, "C", "One to show", "Comment changed")
     page.reload()
     ready(reader)
     assert reader.texts("#step-0 .comment > .prose") == ["The prompt does ask for it"]

@@ -95,7 +95,7 @@ def everything(reader: Reader) -> None:
     # A picture, a diff, a long output that is cut and its rest.
     page.keyboard.press("g")
     until(page, "document.querySelector('.picture img')?.naturalWidth === 96")
-    assert page.locator(".diff-added").count() == 3 and page.locator(".diff-removed").count() == 1
+    assert page.locator(".diff-added").count() == 403 and page.locator(".diff-removed").count() == 1
     page.evaluate("location.hash = 'action-6'")
     until(page, "document.querySelector('.is-here')?.id === 'action-6'")
     cut = page.locator("#action-6 .output .cut")

@@ -48,6 +48,9 @@ function writeComment(stop) {
   text.focus();
 }
 
+/** While it has the focus, keys are about the comments on the whole. */
+const panelTitle = () => document.querySelector("#comments summary");
+
 function writeOnAll() {
   if (!writeForm) {
     say("Sign in to comment");
@@ -91,13 +94,14 @@ async function send(form, button) {
   if (form === writeForm) form.querySelector("textarea").value = "";
   const fresh = await fragment(address("comments", {}));
   document.querySelector("#comments .comment-list").replaceWith(fresh.querySelector(".comment-list"));
+  if (!stop) panelTitle().focus({ preventScroll: true });
   say({ edit: "Comment changed", delete: "Comment deleted" }[button?.value] ?? "Comment kept");
 }
 
 if (writeForm) {
   // The form beside the steps is for the whole; steps have forms of their own.
   writeForm.querySelector(".comment-about").hidden = true;
-  byKey(writeForm, () => document.activeElement.blur());
+  byKey(writeForm, () => panelTitle().focus({ preventScroll: true }));
   page.addEventListener("submit", (event) => {
     if (!event.target.closest(".comment-form, .comment-edit")) return;
     event.preventDefault();
@@ -109,7 +113,7 @@ if (writeForm) {
     edit.dataset.keys = "true";
     byKey(edit.querySelector("form"), () => {
       edit.open = false;
-      edit.closest(".action, .step")?.querySelector(".stop")?.focus({ preventScroll: true });
+      (edit.closest(".action, .step")?.querySelector(".stop") ?? panelTitle()).focus({ preventScroll: true });
     });
   }, { capture: true });
 }

@@ -86,9 +86,8 @@ export function showWhere() {
   const hereMark = document.getElementById("here");
   if (!hereMark || action === null) return;
   const plot = hereMark.ownerSVGElement;
-  const width = plot.viewBox.baseVal.width;
-  const actions = Number(plot.dataset.actions);
-  hereMark.setAttribute("x", String(Math.min((action / actions) * width, width - 1)));
+  const { actions, bars } = plot.dataset;
+  hereMark.setAttribute("x", String(Math.min((action / actions) * bars, bars - 1)));
   hereMark.setAttribute("visibility", "visible");
 }
 

@@ -104,16 +104,7 @@ pub(super) fn arrange(index: &mut Index, call_ids: &mut HashMap<u64, u32>, event
                 if *id != 0 {
                     call_ids.insert(*id, index.calls.len() as u32);
                 }
-                index.calls.push(Call {
-                    action: None,
-                    step,
-                    index: place,
-                    output: Place::default(),
-                    id: *id,
-                    function: *function,
-                    event: NONE,
-                    failed: false,
-                });
+                index.calls.push(Call::made(step, place, *id, *function, None));
             }
             let calls = index.calls.len() as u32 - first_call;
             inserted.push(Inserted {

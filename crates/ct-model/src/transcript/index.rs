@@ -127,6 +127,13 @@ pub struct Call {
     pub failed: bool,
 }
 
+impl Call {
+    /// One that a message makes, without an answer so far.
+    pub(super) fn made(step: u32, index: u32, id: u64, function: u32, action: Option<u32>) -> Self {
+        Self { action, step, index, output: Place::default(), id, function, event: NONE, failed: false }
+    }
+}
+
 /// An action of the trajectory: where to find its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Action {

@@ -37,6 +37,8 @@ impl Room {
         event_bytes: 60_000,
         events_bytes: 720_000,
     };
+    /// For what an agent changed in its workspace, which is read as a whole.
+    pub const DIFF: Self = Self { text_bytes: 160 << 10, event_bytes: 512 << 10, ..Self::SCREEN };
     /// For paper, where nothing can.
     pub const PAPER: Self = Self {
         text_bytes: 1 << 20,

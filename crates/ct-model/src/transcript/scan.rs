@@ -234,16 +234,7 @@ impl Scan<'_> {
                 self.call_ids.insert(call.id, number);
             }
             let action = counts.then(|| number_of(&index.actions));
-            index.calls.push(Call {
-                action,
-                step,
-                index: count,
-                output: Place::default(),
-                id: call.id,
-                function: call.function,
-                event: NONE,
-                failed: false,
-            });
+            index.calls.push(Call::made(step, count, call.id, call.function, action));
             if counts {
                 index.actions.push(number);
             }
@@ -440,16 +431,7 @@ impl Scan<'_> {
             if call.id != 0 {
                 self.call_ids.insert(call.id, number_of(&index.calls));
             }
-            index.calls.push(Call {
-                action: None,
-                step,
-                index: place,
-                output: Place::default(),
-                id: call.id,
-                function: call.function,
-                event: NONE,
-                failed: false,
-            });
+            index.calls.push(Call::made(step, place, call.id, call.function, None));
         }
         let calls = number_of(&index.calls) - first_call;
         index.steps.push(Step {

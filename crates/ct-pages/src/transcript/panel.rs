@@ -99,7 +99,7 @@ pub(super) fn scores(scores: &[ScoreView], place: &Place<'_>) -> Markup {
         @if !scores.is_empty() {
             (panel("Scores", true, &html! {
                 @for score in scores {
-                    @let long = score.value.as_ref().is_some_and(|value| value.text.len() > 200);
+                    @let long = score.value.as_ref().is_some_and(|value| value.text.len() > 200 || value.text.contains('\n'));
                     div.score {
                         p.score-head {
                             b { (text(&score.name)) }

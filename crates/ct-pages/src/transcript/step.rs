@@ -232,7 +232,7 @@ fn draw_model_call(place: &Place<'_>, call: &ModelCall) -> Markup {
             @if let Some(took) = took(call.began_ms, call.ended_ms) { span.faint { (took) } }
             @if call.cached { span.faint { "from a cache" } }
             @if call.retries > 0 { span.mark.is-warn { (call.retries) " retries" } }
-            @if let Some(reason) = call.stop_reason.as_deref().filter(|reason| !matches!(*reason, "stop" | "tool_calls")) {
+            @if let Some(reason) = call.stop_reason.as_deref().filter(|reason| !matches!(*reason, "stop" | "tool_calls" | "unknown")) {
                 span.mark { (text(reason)) }
             }
             a data-input href=(query("input")) { "What it saw" }

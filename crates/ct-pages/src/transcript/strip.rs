@@ -7,6 +7,8 @@ use crate::format::{count, number};
 
 /// Bars, at most.
 const BARS_MAX: usize = 240;
+/// Places for bars, at least: a few would be as broad as walls.
+const PLACES_MIN: usize = 40;
 /// Height of the plot, in its own units.
 const HEIGHT: f32 = 40.0;
 
@@ -46,13 +48,13 @@ impl Strip {
         if self.actions == 0 {
             return html! {};
         }
-        let width = self.bars.len() as f32;
+        let width = self.bars.len().max(PLACES_MIN) as f32;
+        let all = self.bars.len() as f32;
         let first = |bar: usize| bar * self.actions / self.bars.len();
-        let thick = |count: f32| (width / count).min(1.0);
         html! {
             figure.strip.is-empty[!self.has_verdicts()] #strip aria-label="Suspicion by action" {
                 svg viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="img"
-                    data-actions=(self.actions) {
+                    data-actions=(self.actions) data-bars=(self.bars.len()) {
                     title { "Suspicion along " (count(self.actions as u64)) " actions" }
                     line.strip-half x1="0" x2=(width) y1=(HEIGHT / 2.0) y2=(HEIGHT / 2.0) {}
                     @for (bar, found) in self.bars.iter().enumerate() {
@@ -74,18 +76,18 @@ impl Strip {
                         }
                     }
                     @for landed in &self.landed {
-                        @let x = (*landed as f32 + 0.5) / self.actions as f32 * width;
+                        @let x = (*landed as f32 + 0.5) / self.actions as f32 * all;
                         line.strip-landed x1=(x) x2=(x) y1="0" y2=(HEIGHT) {}
                     }
-                    rect.strip-here #here x="0" y="0" width=(thick(width)) height=(HEIGHT) visibility="hidden" {}
+                    rect.strip-here #here x="0" y="0" width="1" height=(HEIGHT) visibility="hidden" {}
                 }
                 figcaption {
-                    span { "0" }
+                    span { @if all == width { "0" } }
                     span.faint {
                         @if self.has_verdicts() { "suspicion by action, 0 to " (place.scale) } @else { "no action was judged by a monitor" }
                         @for landed in &self.landed { " · side task landed at " a href=(place.action(landed.unsigned_abs())) data-go=(landed) { "action " (landed) } }
                     }
-                    span { (count(self.actions.saturating_sub(1) as u64)) }
+                    span { @if all == width { (count(self.actions.saturating_sub(1) as u64)) } }
                 }
             }
         }

@@ -12,6 +12,7 @@ mod steps;
 use axum::Router;
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
+use ct_model::transcript::Room;
 use ct_pages::transcript::{Diff, Page, Rest, Steps, Strip};
 
 use asked::{Asked, Reading};
@@ -69,7 +70,10 @@ fn whole<'a>(reading: &'a Reading, steps: Steps, comments: &'a Commented) -> Res
     for number in 0..score_count {
         let Some(score) = reader.score(number).map_err(failed)? else { continue };
         match score.name.as_str() {
-            "workspace_diff" => diff = Diff::of(&score),
+            "workspace_diff" => {
+                let whole = transcript.reader().with_room(Room::DIFF).score(number).map_err(failed)?;
+                diff = whole.as_ref().and_then(Diff::of);
+            }
             "tasks" => {}
             _ => scores.push(score),
         }
