@@ -27,6 +27,11 @@ impl ObjectSource {
         Self { bucket, key: key.to_owned(), size_bytes, e_tag: Mutex::new(e_tag) }
     }
 
+    /// Its key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The tag, once something was read.
     pub fn e_tag(&self) -> Option<String> {
         self.e_tag.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -77,6 +77,11 @@ impl ApiError {
         self.status
     }
 
+    /// Nobody answers at the moment, so that the next question fares no better.
+    pub(crate) fn is_away(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
     /// The sentence alone.
     pub(crate) fn sentence(&self) -> &str {
         &self.sentence

@@ -113,7 +113,13 @@ fn export(
     let mut zip = ZipStream::new(pieces);
     let mut reader = Reader { app, log: None };
     let mut sent = Vec::new();
+    // Where nobody answers for one log, the next one fares no better, and each takes its time.
+    let mut away: Option<String> = None;
     for id in ids {
+        if let Some(sentence) = &away {
+            failed.push(json!({"trajectory_id": id, "error": sentence}));
+            continue;
+        }
         match reader.open(id) {
             Ok(sample) => {
                 reader.add(&mut zip, id, sample)?;
@@ -123,7 +129,10 @@ fn export(
                 }
                 sent.push(id);
             }
-            Err(error) => failed.push(json!({"trajectory_id": id, "error": error.sentence()})),
+            Err(error) => {
+                away = error.is_away().then(|| error.sentence().to_owned());
+                failed.push(json!({"trajectory_id": id, "error": error.sentence()}));
+            }
         }
     }
     let manifest = json!({

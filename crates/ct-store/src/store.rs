@@ -17,7 +17,7 @@ use crate::actor::Actor;
 use crate::blob::{LogBucket, LogFolder, LogKey, LogPlace, Logs, WorkFolder};
 use crate::error::{Conflict, Result, StoreError};
 use crate::meta::{Candidate, MetaStore, SqliteStore};
-use crate::ops::{self, Ingest, LiveUploads, LogIndexes, Settling};
+use crate::ops::{self, FilesLock, Ingest, LiveUploads, LogIndexes, Settling};
 use crate::record::{CheckProgress, CheckReport, GcOptions, GcReport, Totals};
 
 /// Tells the time.
@@ -54,10 +54,22 @@ impl Store {
     /// As [`Store::open`], with the logs in a place that is told. A store keeps its place: another one is an error.
     pub fn open_at(data_dir: &Path, clock: Clock, place: LogPlace) -> Result<Store> {
         make_folder(data_dir).map_err(StoreError::io("make the data folder", data_dir))?;
-        let meta: Box<dyn MetaStore> = Box::new(SqliteStore::open(&data_dir.join(DATABASE))?);
-        let is_new = matches!(place, LogPlace::Bucket(..)) && LogPlace::remembered(data_dir)?.is_none();
-        let has_logs = is_new && (!meta.log_uses()?.is_empty() || !meta.object_logs()?.is_empty());
-        let logs = logs_at(data_dir, has_logs, place)?;
+        let database = data_dir.join(DATABASE);
+        let is_new = !matches!(place, LogPlace::Folder) && LogPlace::remembered(data_dir)?.is_none();
+        // Of processes that start at once one decides.
+        let lock = is_new.then(|| FilesLock::alone(data_dir)).transpose()?;
+        // A bucket that cannot be had leaves no database behind.
+        let logs =
+            if is_new && !database.exists() { Some(logs_at(data_dir, false, place.clone())?) } else { None };
+        let meta: Box<dyn MetaStore> = Box::new(SqliteStore::open(&database)?);
+        let logs = match logs {
+            Some(logs) => logs,
+            None => {
+                let has_logs = is_new && (!meta.log_uses()?.is_empty() || !meta.object_logs()?.is_empty());
+                logs_at(data_dir, has_logs, place)?
+            }
+        };
+        drop(lock);
         Ok(Store {
             data_dir: data_dir.to_owned(),
             meta,
@@ -125,8 +137,14 @@ impl Store {
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
+    /// Fails when the logs are in a bucket that nobody can ask, for want of keys. The bucket is not asked.
+    pub fn check_logs_open(&self) -> Result<()> {
+        self.logs.bucket().map_or(Ok(()), |logs| logs.bucket().map(drop))
+    }
+
     /// Starts to store a run. Its temporary files go when the ingest is dropped.
     pub fn begin_ingest(&self) -> Result<Ingest<'_>> {
+        self.check_logs_open()?;
         Ingest::begin(self)
     }
 
@@ -277,11 +295,14 @@ pub(crate) fn logs_at(data_dir: &Path, has_logs: bool, place: LogPlace) -> Resul
             Some(known) => Err(StoreError::OtherLogs { given: own(), known: known.to_string() }),
             None => Ok(Logs::Folder(LogFolder::new(data_dir))),
         },
-        LogPlace::Bucket(_, address) if known.is_none() && has_logs => {
+        LogPlace::Bucket(_, address) | LogPlace::Closed(address, _) if known.is_none() && has_logs => {
             Err(StoreError::OtherLogs { given: address.to_string(), known: own() })
         }
         LogPlace::Bucket(config, address) => {
-            Ok(Logs::Bucket(LogBucket::of_store(data_dir, *config, &address, &ops::new_id()?)?))
+            Ok(Logs::Bucket(LogBucket::of_store(data_dir, Ok(*config), &address, &ops::new_id()?)?))
+        }
+        LogPlace::Closed(address, problem) => {
+            Ok(Logs::Bucket(LogBucket::of_store(data_dir, Err(problem), &address, &ops::new_id()?)?))
         }
     }
 }

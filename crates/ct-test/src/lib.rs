@@ -7,4 +7,4 @@ mod proxy;
 mod weed;
 
 pub use proxy::{Fault, Proxy, Seen};
-pub use weed::S3Service;
+pub use weed::{S3Service, s3_config};

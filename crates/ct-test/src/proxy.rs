@@ -45,6 +45,10 @@ pub enum Fault {
     AnswerLost,
     /// It is passed on after a while.
     Slow(Duration),
+    /// The answer comes in pieces of so many bytes, with a pause before each.
+    Trickle(usize, Duration),
+    /// The answer's `ETag` is no MD5 and looks like one, as of what is encrypted with keys of its own.
+    OtherTag,
 }
 
 type Plan = Box<dyn Fn(&Seen, usize) -> Fault + Send + Sync>;
@@ -180,7 +184,7 @@ fn serve(client: &TcpStream, shared: &Shared) -> io::Result<()> {
             );
         }
         Fault::Slow(pause) => std::thread::sleep(pause),
-        Fault::None | Fault::CutUp(_) | Fault::CutDown(_) | Fault::AnswerLost => {}
+        _ => {}
     }
     let service = TcpStream::connect(&shared.target)?;
     let mut to = &service;
@@ -206,8 +210,15 @@ fn serve(client: &TcpStream, shared: &Shared) -> io::Result<()> {
         return Ok(());
     }
     let mut to = client;
+    let answer = if fault == Fault::OtherTag { with_other_tag(&answer) } else { answer };
     to.write_all(answer.as_bytes())?;
     to.write_all(b"\r\n")?;
+    if let Fault::Trickle(bytes, pause) = fault {
+        return copy_in(&mut back, &mut to, bytes, |n| {
+            note(0, n);
+            std::thread::sleep(pause);
+        });
+    }
     let down = if let Fault::CutDown(bytes) = fault { bytes } else { u64::MAX };
     copy(&mut back.take(down), &mut to, |n| note(0, n))
 }
@@ -227,8 +238,32 @@ fn read_head(from: &mut impl BufRead) -> io::Result<String> {
     }
 }
 
+/// The lines of an answer with the digits of its tag turned round: twice is as before.
+fn with_other_tag(answer: &str) -> String {
+    let mut lines = String::new();
+    for line in answer.lines() {
+        match line.split_once(':') {
+            Some((name, tag)) if name.eq_ignore_ascii_case("etag") => {
+                let tag: String = tag.trim().chars().rev().collect();
+                lines.push_str(&format!("{name}: {tag}\r\nx-amz-server-side-encryption: aws:kms\r\n"));
+            }
+            _ => lines.push_str(&format!("{line}\r\n")),
+        }
+    }
+    lines
+}
+
 fn copy(from: &mut impl Read, to: &mut impl Write, note: impl Fn(u64)) -> io::Result<()> {
-    let mut piece = vec![0; PIECE_BYTES];
+    copy_in(from, to, PIECE_BYTES, note)
+}
+
+fn copy_in(
+    from: &mut impl Read,
+    to: &mut impl Write,
+    piece_bytes: usize,
+    note: impl Fn(u64),
+) -> io::Result<()> {
+    let mut piece = vec![0; piece_bytes];
     loop {
         match from.read(&mut piece)? {
             0 => return Ok(()),

@@ -130,22 +130,7 @@ impl S3Service {
 
     /// How to reach it at another address, such as that of a [`crate::Proxy`].
     pub fn config_at(&self, endpoint: &str) -> Config {
-        Config {
-            place: Place::Endpoint(endpoint.parse().expect("an address of this machine")),
-            public_place: None,
-            region: "us-east-1".to_owned(),
-            credentials: Credentials {
-                access_key_id: ACCESS_KEY.to_owned(),
-                secret_access_key: SECRET_KEY.to_owned(),
-                session_token: None,
-            },
-            patience: Patience {
-                attempts_max: 5,
-                pause_first: Duration::from_millis(10),
-                pause_max: Duration::from_millis(100),
-                answer_timeout: Duration::from_secs(30),
-            },
-        }
+        s3_config(endpoint)
     }
 
     /// As [`S3Service::config_at`], of someone who may only read.
@@ -180,6 +165,26 @@ impl S3Service {
             ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
             ("AWS_REGION", "us-east-1".to_owned()),
         ]
+    }
+}
+
+/// How to reach the service of another test program.
+pub fn s3_config(endpoint: &str) -> Config {
+    Config {
+        place: Place::Endpoint(endpoint.parse().expect("an address of this machine")),
+        public_place: None,
+        region: "us-east-1".to_owned(),
+        credentials: Credentials {
+            access_key_id: ACCESS_KEY.to_owned(),
+            secret_access_key: SECRET_KEY.to_owned(),
+            session_token: None,
+        },
+        patience: Patience {
+            attempts_max: 5,
+            pause_first: Duration::from_millis(10),
+            pause_max: Duration::from_millis(100),
+            answer_timeout: Duration::from_secs(30),
+        },
     }
 }
 

@@ -37,6 +37,8 @@ pub enum LogPlace {
     Folder,
     /// In a bucket, below a prefix.
     Bucket(Box<Config>, S3Address),
+    /// In a bucket that cannot be asked, and why. What needs no log goes on; all else fails with the reason.
+    Closed(S3Address, String),
 }
 
 impl LogPlace {
@@ -69,7 +71,7 @@ fn remembered(data_dir: &Path) -> Result<Option<(S3Address, String)>> {
 /// The logs of a store, in a bucket.
 #[derive(Debug)]
 pub(crate) struct LogBucket {
-    bucket: Bucket,
+    bucket: std::result::Result<Bucket, String>,
     address: S3Address,
     /// Empty, or with a slash at its end.
     prefix: String,
@@ -82,11 +84,14 @@ impl LogBucket {
     /// Opens the place of a store, and makes it its place when it has none yet.
     pub(crate) fn of_store(
         data_dir: &Path,
-        config: Config,
+        config: std::result::Result<Config, String>,
         address: &S3Address,
         new_id: &str,
     ) -> Result<Self> {
-        let bucket = Bucket::new(config, address.bucket())?;
+        let bucket = match config {
+            Ok(config) => Ok(Bucket::new(config, address.bucket())?),
+            Err(problem) => Err(problem),
+        };
         let known = remembered(data_dir)?;
         if let Some((found, _)) = known.as_ref().filter(|(found, _)| found.to_string() != address.to_string())
         {
@@ -115,8 +120,9 @@ impl LogBucket {
     }
 
     /// The bucket itself.
-    pub(crate) fn bucket(&self) -> &Bucket {
-        &self.bucket
+    pub(crate) fn bucket(&self) -> Result<&Bucket> {
+        let closed = |problem: &String| S3Error::Config { problem: problem.clone() };
+        self.bucket.as_ref().map_err(|problem| closed(problem).into())
     }
 
     /// Below this everything lies: empty, or with a slash at its end.
@@ -135,12 +141,12 @@ impl LogBucket {
     fn claim(&self) -> Result<()> {
         let key = format!("{}{MARKER}", self.prefix);
         let text = format!("{}\n", self.store_id);
-        match self.bucket.get(&key, PLACE_BYTES_MAX) {
+        match self.bucket()?.get(&key, PLACE_BYTES_MAX) {
             Ok(found) => self.compare_marker(&found)?,
-            Err(S3Error::NotFound { .. }) => match self.bucket.add(&key, text.into()) {
+            Err(S3Error::NotFound { .. }) => match self.bucket()?.add(&key, text.into()) {
                 Ok(_) => {}
                 Err(S3Error::Precondition { .. }) => {
-                    let found = self.bucket.get(&key, PLACE_BYTES_MAX)?;
+                    let found = self.bucket()?.get(&key, PLACE_BYTES_MAX)?;
                     self.compare_marker(&found)?;
                 }
                 Err(error) => return Err(error.into()),
@@ -180,7 +186,7 @@ impl LogBucket {
     }
 
     pub(super) fn open(&self, log: &LogRef) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(self.bucket.open(&self.key(&log.into()), Some(log.size_bytes))?))
+        Ok(Arc::new(self.bucket()?.open(&self.key(&log.into()), Some(log.size_bytes))?))
     }
 
     pub(super) fn publish(&self, staged: &Path, log: &LogRef) -> Result<LogTag> {
@@ -197,7 +203,7 @@ impl LogBucket {
                 return Ok(self.head(&object)?.map(|head| tag(&head)).unwrap_or_default());
             }
             // As a file of that name is written over.
-            self.bucket.remove(&object)?;
+            self.bucket()?.remove(&object)?;
         }
         Err(StoreError::Busy { what: "another process is writing the same log" })
     }
@@ -206,7 +212,7 @@ impl LogBucket {
     fn add(&self, staged: &Path, log: &LogRef, object: &str) -> Result<LogTag> {
         let mut file = File::open(staged).map_err(StoreError::io("open the staged log", staged))?;
         let hasher = std::cell::RefCell::new(Sha256::new());
-        let sent = self.bucket.add_from(
+        let sent = self.bucket()?.add_from(
             object,
             log.size_bytes,
             &mut file,
@@ -226,7 +232,7 @@ impl LogBucket {
 
     /// What the service says of a key.
     pub(crate) fn head(&self, object: &str) -> Result<Option<Head>> {
-        Ok(self.bucket.head(object)?)
+        Ok(self.bucket()?.head(object)?)
     }
 
     pub(crate) fn exists(&self, key: &LogKey) -> Result<bool> {
@@ -268,7 +274,7 @@ impl LogBucket {
             let found = head.size_bytes;
             return Ok(LogState::Damaged(format!("it has {found} bytes instead of {size_bytes}")));
         }
-        let source = Arc::new(self.bucket.open(&object, Some(size_bytes))?);
+        let source = Arc::new(self.bucket()?.open(&object, Some(size_bytes))?);
         match hash_state(&mut source.read_all(), key, progress) {
             Ok(state) => Ok(state),
             // A bucket that is away says nothing about a log.
@@ -284,8 +290,8 @@ impl LogBucket {
         self.be_ours()?;
         let (from, to) = (self.key(key), format!("{}damaged/{}", self.prefix, key.file_name()));
         if let Some(head) = self.head(&from)? {
-            self.bucket.copy_whole(&from, &to, head.size_bytes, head.tag.e_tag.as_deref())?;
-            self.bucket.remove(&from)?;
+            self.bucket()?.copy_whole(&from, &to, head.size_bytes, head.tag.e_tag.as_deref())?;
+            self.bucket()?.remove(&from)?;
         }
         Ok(self.shown(&to))
     }
@@ -309,7 +315,7 @@ impl LogBucket {
     pub(crate) fn list_below(&self, folder: &str) -> Result<Vec<FoundFile>> {
         self.be_ours()?;
         let mut found = Vec::new();
-        for listed in self.bucket.list(&format!("{}{folder}", self.prefix)) {
+        for listed in self.bucket()?.list(&format!("{}{folder}", self.prefix)) {
             let listed = listed?;
             let name = listed.key.rsplit('/').next().unwrap_or_default();
             let key = LogKey::from_file_name(name);
@@ -323,7 +329,7 @@ impl LogBucket {
     /// As [`Self::list_below`], what was written before a time.
     pub(crate) fn list_older(&self, folder: &str, before: jiff::Timestamp) -> Result<Vec<FoundFile>> {
         let mut found = Vec::new();
-        for listed in self.bucket.list(&format!("{}{folder}", self.prefix)) {
+        for listed in self.bucket()?.list(&format!("{}{folder}", self.prefix)) {
             let listed = listed?;
             if listed.modified.is_some_and(|modified| modified < before) {
                 let shown = self.shown(&listed.key);
@@ -338,11 +344,11 @@ impl LogBucket {
     pub(crate) fn unfinished(&self, but: &dyn Fn(&str) -> bool) -> Result<Vec<FoundFile>> {
         self.be_ours()?;
         let mut found = Vec::new();
-        for upload in self.bucket.unfinished(&self.prefix)? {
+        for upload in self.bucket()?.unfinished(&self.prefix)? {
             if but(&upload.upload_id) {
                 continue;
             }
-            let parts = self.bucket.parts(&upload.key, &upload.upload_id).unwrap_or_default();
+            let parts = self.bucket()?.parts(&upload.key, &upload.upload_id).unwrap_or_default();
             let size_bytes = parts.iter().map(|part| part.size_bytes).sum();
             let shown = format!("parts of {}", self.shown(&upload.key));
             let place = Place::Parts(upload.key, upload.upload_id, shown);
@@ -354,8 +360,8 @@ impl LogBucket {
     pub(super) fn remove(&self, place: &Place) -> Result<()> {
         self.be_ours()?;
         match place {
-            Place::Object(key, _) => Ok(self.bucket.remove(key)?),
-            Place::Parts(key, id, _) => Ok(self.bucket.abort_parts(key, id)?),
+            Place::Object(key, _) => Ok(self.bucket()?.remove(key)?),
+            Place::Parts(key, id, _) => Ok(self.bucket()?.abort_parts(key, id)?),
             Place::File(path) => super::remove_file(path),
         }
     }

@@ -39,7 +39,7 @@ impl Store {
     ) -> Result<Option<Presigned>> {
         let Some(bucket) = self.logs().bucket() else { return Ok(None) };
         let key = bucket.key(&log.into());
-        Ok(Some(bucket.bucket().presign_get(&key, file_name, valid_for)?))
+        Ok(Some(bucket.bucket()?.presign_get(&key, file_name, valid_for)?))
     }
 
     /// The address to put a log of this key and length at, which adds and never replaces; absent where logs are files.
@@ -52,7 +52,7 @@ impl Store {
         let Some(bucket) = self.logs().bucket() else { return Ok(None) };
         bucket.be_ours()?;
         let object = format!("{}{INCOMING}{key}", bucket.prefix());
-        Ok(Some(bucket.bucket().presign_add(&object, size_bytes, None, valid_for)?))
+        Ok(Some(bucket.bucket()?.presign_add(&object, size_bytes, None, valid_for)?))
     }
 
     /// As [`Store::object`], but a log that was put into the bucket meanwhile is taken in first.
@@ -77,7 +77,7 @@ impl Store {
             Err(StoreError::Conflict(Conflict::ObjectTaken { .. })) => return self.object(key),
             Err(error) => return Err(error),
         }
-        bucket.bucket().remove(&incoming)?;
+        bucket.bucket()?.remove(&incoming)?;
         Ok(Some(object))
     }
 
@@ -90,7 +90,7 @@ impl Store {
         let sizes = PartSizes::of(self.open_upload_size(id, actor)?);
         let key = upload_key(bucket, id);
         let upload = self.bucket_upload(bucket, id)?;
-        let parts = match bucket.bucket().parts(&key, &upload) {
+        let parts = match bucket.bucket()?.parts(&key, &upload) {
             Ok(parts) => parts,
             // It became an object already, whose bytes are still to be looked at.
             Err(S3Error::NoUpload { .. }) if bucket.head(&key)?.is_some() => {
@@ -129,7 +129,7 @@ impl Store {
                 return Err(StoreError::invalid(format!("part {number}: there are {} parts", sizes.count())));
             }
             let part = direct_part(sizes, number, None);
-            let address = bucket.bucket().presign_part(&key, &upload, number, part.size_bytes, valid_for)?;
+            let address = bucket.bucket()?.presign_part(&key, &upload, number, part.size_bytes, valid_for)?;
             addresses.push((part, address));
         }
         self.meta().touch_upload(id, self.now())?;
@@ -157,7 +157,7 @@ impl Store {
             Some(head) => head,
             None => {
                 let upload = self.bucket_upload(bucket, id)?;
-                let parts = match bucket.bucket().parts(&object_key, &upload) {
+                let parts = match bucket.bucket()?.parts(&object_key, &upload) {
                     Err(S3Error::NoUpload { .. }) => {
                         self.meta().forget_upload_object(id)?;
                         Vec::new()
@@ -165,7 +165,7 @@ impl Store {
                     parts => parts?,
                 };
                 let parts = whole_parts(sizes, parts)?;
-                match bucket.bucket().finish_parts(&object_key, &upload, &parts, false) {
+                match bucket.bucket()?.finish_parts(&object_key, &upload, &parts, false) {
                     // Done before, and the answer was lost.
                     Ok(_) | Err(S3Error::NoUpload { .. } | S3Error::NotFound { .. }) => {}
                     Err(error) => return Err(error.into()),
@@ -185,7 +185,7 @@ impl Store {
         let object = StoredObject { key: key.clone(), log, md5: None, tag };
         self.meta().complete_upload(id, &object, actor, self.now())?;
         self.meta().forget_upload_object(id)?;
-        bucket.bucket().remove(&object_key)?;
+        bucket.bucket()?.remove(&object_key)?;
         Ok(object)
     }
 
@@ -194,10 +194,10 @@ impl Store {
         let Some(bucket) = self.logs().bucket() else { return Ok(()) };
         let key = upload_key(bucket, id);
         if let Some(upload) = self.meta().upload_object(id)? {
-            bucket.bucket().abort_parts(&key, &upload)?;
+            bucket.bucket()?.abort_parts(&key, &upload)?;
             self.meta().forget_upload_object(id)?;
         }
-        Ok(bucket.bucket().remove(&key)?)
+        Ok(bucket.bucket()?.remove(&key)?)
     }
 
     /// The length of an upload of this user that is not complete.
@@ -216,10 +216,10 @@ impl Store {
         // A collection gives up what it does not know.
         let _lock = FilesLock::shared(self.data_dir())?;
         let key = upload_key(bucket, id);
-        let begun = bucket.bucket().begin_parts(&key)?;
+        let begun = bucket.bucket()?.begin_parts(&key)?;
         let kept = self.meta().set_upload_object(id, &begun)?;
         if kept != begun {
-            bucket.bucket().abort_parts(&key, &begun)?;
+            bucket.bucket()?.abort_parts(&key, &begun)?;
         }
         Ok(kept)
     }
@@ -231,7 +231,7 @@ impl Store {
         let known = self.meta().log_tag(&key)?;
         if !bucket.is_whole(log, known.as_ref())? {
             let e_tag = head.tag.e_tag.as_deref();
-            bucket.bucket().copy_whole(from, &bucket.key(&key), log.size_bytes, e_tag)?;
+            bucket.bucket()?.copy_whole(from, &bucket.key(&key), log.size_bytes, e_tag)?;
         }
         let there = bucket.head(&bucket.key(&key))?.filter(|there| there.size_bytes == log.size_bytes);
         let Some(there) = there else {
@@ -276,7 +276,7 @@ fn hash_object(bucket: &LogBucket, key: &str, head: &Head) -> Result<LogHash> {
     if let Some(sum) = head.sha256 {
         return Ok(LogHash::from_bytes(sum));
     }
-    let source = std::sync::Arc::new(bucket.bucket().open(key, Some(head.size_bytes))?);
+    let source = std::sync::Arc::new(bucket.bucket()?.open(key, Some(head.size_bytes))?);
     let mut reader = source.read_all();
     let hashed = copy_hashed(&mut reader, Hashes { sha256: true, md5: false }, |_| Ok(()));
     let hashed = hashed.map_err(|error| match error {

@@ -43,6 +43,7 @@ pub(crate) fn new_id() -> Result<String> {
 /// How long an ingest waits for a collection, and a collection for an ingest that is about to end.
 const SHARED_TIMEOUT: Duration = Duration::from_secs(10);
 const EXCLUSIVE_TIMEOUT: Duration = Duration::from_millis(500);
+const ALONE_TIMEOUT: Duration = Duration::from_secs(60);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A lock on the files of the data folder that nobody refers to yet. The system lets go of it when the process ends.
@@ -59,6 +60,11 @@ impl FilesLock {
     fn exclusive(data_dir: &Path) -> Result<Self> {
         let busy = "another process is adding to, collecting or repairing the store";
         Self::wait(data_dir, File::try_lock, EXCLUSIVE_TIMEOUT, busy)
+    }
+
+    /// For who decides where logs are, which takes as long as a bucket's answer.
+    pub(crate) fn alone(data_dir: &Path) -> Result<Self> {
+        Self::wait(data_dir, File::try_lock, ALONE_TIMEOUT, "another process is making the store")
     }
 
     fn wait(

@@ -9,13 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::second;
+use crate::support::{Logs, second};
 
 const PASSWORD: &str = "correct horse";
 
 /// A store whose clock stands still until it is moved.
 struct Accounts {
     folder: TempDir,
+    logs: Logs,
     store: Store,
     now: Arc<AtomicI64>,
 }
@@ -34,8 +35,9 @@ impl Accounts {
         let now = Arc::new(AtomicI64::new(0));
         let read = Arc::clone(&now);
         let clock = Arc::new(move || second(read.load(Ordering::Relaxed)));
-        let store = Store::open_with_clock(folder.path(), clock).unwrap();
-        Self { folder, store, now }
+        let logs = Logs::new();
+        let store = logs.open(folder.path(), clock);
+        Self { folder, logs, store, now }
     }
 
     fn with_user(username: &str, scope: Scope) -> Self {
@@ -339,6 +341,6 @@ fn a_secret_is_made_once() {
     let first = accounts.store.secret("a", 32).unwrap();
     assert_eq!(first.len(), 32);
     assert_ne!(accounts.store.secret("b", 32).unwrap(), first);
-    let again = Store::open_with_clock(accounts.folder.path(), Arc::new(Timestamp::now)).unwrap();
+    let again = accounts.logs.try_open(accounts.folder.path()).unwrap();
     assert_eq!(again.secret("a", 16).unwrap(), first);
 }

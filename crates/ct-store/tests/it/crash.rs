@@ -3,16 +3,23 @@
 use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use ct_model::{LogFormat, RunQuery, TrajectoryQuery};
 use ct_store::{CommitMode, Committed, FindingKind, GcOptions, Store, StoreError};
+use jiff::Timestamp;
 
-use crate::support::{Draft, Home, add, draft, new_run, push_all};
+use crate::support::{Draft, Home, Logs, add, draft, new_run, push_all};
 
 const FOLDER: &str = "CT_STORE_TEST_FOLDER";
+/// Where the logs are, when they are in a bucket.
+const LOGS: &str = "CT_STORE_TEST_LOGS";
 const TRAJECTORIES: u64 = 40;
+/// How often a process is killed, and until when it has to have stored something.
+const ROUNDS_MIN: u64 = 12;
+const ROUNDS_MAX: u64 = 120;
 
 fn large(number: usize) -> Draft {
     let mut draft = draft(&format!("large-{number}"), usize::try_from(TRAJECTORIES).unwrap());
@@ -32,7 +39,7 @@ fn wide() -> Draft {
 #[ignore = "the other tests of this file start it in a process of its own"]
 fn child_that_stores_runs() {
     let Ok(folder) = env::var(FOLDER) else { return };
-    let store = Store::open(Path::new(&folder)).unwrap();
+    let store = open(&folder).unwrap();
     for number in 0..1000 {
         add(&store, &large(number), CommitMode::New).unwrap();
     }
@@ -43,7 +50,7 @@ fn child_that_stores_runs() {
 #[ignore = "the other tests of this file start it in a process of its own"]
 fn child_that_stores_one_run() {
     let Ok(folder) = env::var(FOLDER) else { return };
-    let stored = Store::open(Path::new(&folder)).and_then(|store| add(&store, &wide(), CommitMode::New));
+    let stored = open(&folder).and_then(|store| add(&store, &wide(), CommitMode::New));
     match stored {
         Ok(_) => println!("ended: well"),
         Err(error @ StoreError::Io { .. }) => println!("ended: {error}"),
@@ -51,10 +58,18 @@ fn child_that_stores_one_run() {
     }
 }
 
-fn child(test: &str, folder: &Path) -> Vec<String> {
+fn open(folder: &str) -> Result<Store, StoreError> {
+    let place = Logs::of_text(&env::var(LOGS).unwrap_or_default());
+    Store::open_at(Path::new(folder), Arc::new(Timestamp::now), place)
+}
+
+fn child(test: &str, home: &Home) -> Vec<String> {
     let program = env::current_exe().unwrap().display().to_string();
     let arguments = ["--exact", test, "--ignored", "--nocapture"].map(str::to_owned);
-    let mut words = vec!["env".to_owned(), format!("{FOLDER}={}", folder.display()), program];
+    let variables = [format!("{FOLDER}={}", home.path().display()), format!("{LOGS}={}", home.logs.text())];
+    let mut words = vec!["env".to_owned()];
+    words.extend(variables);
+    words.push(program);
     words.extend(arguments);
     words
 }
@@ -63,10 +78,11 @@ fn child(test: &str, folder: &Path) -> Vec<String> {
 fn a_killed_process_leaves_whole_runs_and_leftovers_at_most() {
     let home = Home::new();
     let mut runs = 0;
-    for round in 0..12 {
-        let words = child("crash::child_that_stores_runs", home.path());
+    for round in 0..ROUNDS_MAX {
+        let words = child("crash::child_that_stores_runs", &home);
         let mut process = Command::new(&words[0]).args(&words[1..]).stdout(Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(40 + 37 * (round % 6)));
+        // On a slow machine, and where logs go a long way, it needs longer to get anywhere.
+        thread::sleep(Duration::from_millis((40 + 37 * (round % 6)) * (1 + round / 12)));
         process.kill().unwrap();
         process.wait().unwrap();
 
@@ -83,6 +99,9 @@ fn a_killed_process_leaves_whole_runs_and_leftovers_at_most() {
         let collected = home.store.gc(GcOptions { dry_run: false, purge_deleted_before: None }).unwrap();
         assert_eq!(collected.items.len(), report.findings.len());
         assert_eq!(home.files().len() as u64, runs);
+        if round + 1 >= ROUNDS_MIN && runs > 0 {
+            break;
+        }
     }
     assert!(runs > 0, "the process was killed before it did anything, in every round");
 }
@@ -136,7 +155,7 @@ fn a_full_disk_is_said_and_leaves_nothing_half_done() {
     while ends.last().is_none_or(|end| end != "well") {
         assert!(room_kib < 1 << 16, "it never fits: {ends:?}");
         let home = Home::new();
-        let words = child("crash::child_that_stores_one_run", home.path());
+        let words = child("crash::child_that_stores_one_run", &home);
         // Without the trap the system would end the process.
         let script = format!("trap '' XFSZ; ulimit -f {room_kib}; exec \"$@\"");
         let output = Command::new("bash").args(["-c", &script, "bash"]).args(&words).output().unwrap();

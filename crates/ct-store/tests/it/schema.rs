@@ -9,7 +9,7 @@ use ct_store::{Actor, Store, StoreError};
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::support::{Home, draft};
+use crate::support::{Home, Logs, draft};
 
 #[test]
 fn a_newer_schema_is_refused_with_both_versions() {
@@ -17,7 +17,7 @@ fn a_newer_schema_is_refused_with_both_versions() {
     home.add(&draft("kept", 1));
     let database = home.path().join("ct.sqlite");
     Connection::open(&database).unwrap().pragma_update(None, "user_version", 77).unwrap();
-    let Err(error) = Store::open(home.path()) else { panic!("it was opened") };
+    let Err(error) = home.logs.try_open(home.path()) else { panic!("it was opened") };
     assert!(matches!(error, StoreError::NewerSchema { found: 77, supported: 6, .. }), "{error:?}");
     let message = error.to_string();
     assert!(
@@ -97,7 +97,7 @@ fn what_is_no_database_is_said_to_be_damaged() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("ct.sqlite"), "this is no database, whatever its name says. ".repeat(99))
         .unwrap();
-    let Err(error) = Store::open(folder.path()) else { panic!("it was opened") };
+    let Err(error) = Logs::new().try_open(folder.path()) else { panic!("it was opened") };
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
 }
 
@@ -106,7 +106,7 @@ fn a_folder_that_cannot_be_made_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    let Err(error) = Store::open(&file.join("below")) else { panic!("it was opened") };
+    let Err(error) = Logs::new().try_open(&file.join("below")) else { panic!("it was opened") };
     assert!(matches!(&error, StoreError::Io { path, .. } if path.ends_with("below")), "{error:?}");
 }
 
@@ -128,11 +128,11 @@ fn a_new_folder_is_for_its_owner_alone_and_an_old_one_stays_as_it_is() {
 #[test]
 fn many_can_make_and_open_a_folder_at_once() {
     for _ in 0..5 {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, logs) = (tempfile::tempdir().unwrap(), Logs::new());
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let store = Store::open(folder.path()).unwrap();
+                    let store = logs.try_open(folder.path()).unwrap();
                     assert_eq!(store.runs(&RunQuery::default()).unwrap().total_count, 0);
                 });
             }
@@ -211,7 +211,7 @@ fn dataset_labels_of_a_database_of_schema_1_are_found() {
     home.store.edit_run(&cleared, &label(None), &Actor::local()).unwrap();
     take_back_to_schema_1(&Connection::open(home.path().join("ct.sqlite")).unwrap());
 
-    let store = Store::open(home.path()).unwrap();
+    let store = home.open();
     let found = |label: &str| {
         let query = TrajectoryQuery { dataset: vec![label.to_owned()], ..TrajectoryQuery::default() };
         let ids = store.trajectory_ids(&query).unwrap().items;

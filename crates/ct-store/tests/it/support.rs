@@ -30,8 +30,30 @@ impl Logs {
         }
     }
 
+    /// For another process of these tests.
+    pub(crate) fn text(&self) -> String {
+        self.0
+            .as_ref()
+            .map(|(service, address)| format!("{} {address}", service.endpoint()))
+            .unwrap_or_default()
+    }
+
+    /// What [`Logs::text`] means.
+    pub(crate) fn of_text(text: &str) -> LogPlace {
+        match text.split_once(' ') {
+            None => LogPlace::Folder,
+            Some((endpoint, address)) => {
+                LogPlace::Bucket(Box::new(ct_test::s3_config(endpoint)), address.parse().unwrap())
+            }
+        }
+    }
+
     pub(crate) fn open(&self, folder: &Path, clock: Clock) -> Store {
         Store::open_at(folder, clock, self.place()).unwrap()
+    }
+
+    pub(crate) fn try_open(&self, folder: &Path) -> Result<Store, StoreError> {
+        Store::open_at(folder, Arc::new(Timestamp::now), self.place())
     }
 
     /// The bucket, and the key of what a folder would have under this path.
@@ -69,7 +91,7 @@ pub(crate) fn path_of(log: &LogRef) -> String {
 pub(crate) struct Home {
     pub(crate) folder: TempDir,
     pub(crate) store: Store,
-    logs: Logs,
+    pub(crate) logs: Logs,
 }
 
 pub(crate) const START: i64 = 1_790_000_000;

@@ -1,10 +1,16 @@
-//! The same suite over logs in a bucket of a real service: what is about logs and their runs.
+//! The same suite over logs in a bucket of a real service, and what there is of buckets alone.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+#[path = "../it/accounts.rs"]
+mod accounts;
 #[path = "../it/check.rs"]
 mod check;
+#[path = "../it/comments.rs"]
+mod comments;
 #[path = "../it/copy.rs"]
 mod copy;
+#[path = "../it/crash.rs"]
+mod crash;
 #[path = "../it/datasets.rs"]
 mod datasets;
 mod direct;
@@ -17,6 +23,8 @@ mod ingest;
 mod list;
 #[path = "../it/paging.rs"]
 mod paging;
+#[path = "../it/schema.rs"]
+mod schema;
 #[path = "../it/support.rs"]
 mod support;
 #[path = "../it/uploads.rs"]

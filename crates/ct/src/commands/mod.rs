@@ -129,7 +129,11 @@ impl Context {
             None => LogPlace::remembered(folder)?,
         };
         Ok(match address {
-            Some(address) => LogPlace::Bucket(Box::new(self.config.s3()?), address),
+            // What needs no log needs no keys.
+            Some(address) => match self.config.s3() {
+                Ok(config) => LogPlace::Bucket(Box::new(config), address),
+                Err(error) => LogPlace::Closed(address, error.reason()),
+            },
             None => LogPlace::Folder,
         })
     }

@@ -107,6 +107,7 @@ pub(crate) fn serve(arguments: ServeArgs, context: &Context) -> Result<(), CliEr
     let printer = &context.printer;
     let place = context.log_place(arguments.logs.as_deref(), arguments.logs_public_url.as_deref())?;
     let store = context.store_at(place)?;
+    store.check_logs_open()?;
     offer_first_account(&store, mode, printer)?;
     let config = ServerConfig {
         bind: arguments.bind,

@@ -39,7 +39,7 @@ impl Numbers {
 }
 
 /// A log header.
-fn header(eval_id: &str, samples: usize) -> Value {
+pub(crate) fn header(eval_id: &str, samples: usize) -> Value {
     json!({
         "version": 2,
         "status": "success",

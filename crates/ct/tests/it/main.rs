@@ -45,6 +45,10 @@ mod provider;
 mod roundtrip;
 #[cfg(unix)]
 mod s3;
+#[cfg(unix)]
+mod s3_faults;
+#[cfg(unix)]
+mod s3_keys;
 mod sample;
 #[cfg(target_os = "linux")]
 mod sandboxes;

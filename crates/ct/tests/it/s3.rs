@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use ct_test::{Proxy, S3Service, Seen};
 use serde_json::Value;
 
-use crate::logs::{big_log, files_below, sound_runs};
+use crate::logs::{Numbers, big_log, files_below, header, sample, sound_runs};
 use crate::server::{Served, user_with_token};
 use crate::support::Home;
 
 /// A home whose store has its logs in a place of its own, with a connection to it that counts.
-struct Bucket {
-    proxy: Proxy,
-    place: String,
-    service: &'static S3Service,
+pub(crate) struct Bucket {
+    pub(crate) proxy: Proxy,
+    pub(crate) place: String,
+    pub(crate) service: &'static S3Service,
 }
 
 impl Bucket {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let service = S3Service::get()?;
         Some(Self {
             proxy: Proxy::start(service.endpoint()),
@@ -27,12 +27,12 @@ impl Bucket {
         })
     }
 
-    fn home(&self) -> Home {
+    pub(crate) fn home(&self) -> Home {
         Home::new().with_variables(self.service.variables(Some(self.proxy.address())))
     }
 
     /// A home that has told once where its logs are.
-    fn store_home(&self) -> Home {
+    pub(crate) fn store_home(&self) -> Home {
         let home = self.home();
         let mut first = home.command(&["serve", "--logs", &self.place, "--bind", "127.0.0.1:0"]);
         let mut process = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -47,7 +47,7 @@ impl Bucket {
         home
     }
 
-    fn objects(&self) -> Vec<String> {
+    pub(crate) fn objects(&self) -> Vec<String> {
         let place: ct_s3::S3Address = self.place.parse().unwrap();
         let folder = place.folder();
         let keys = self.service.logs().list(&folder).map(|listed| listed.unwrap().key);
@@ -56,16 +56,16 @@ impl Bucket {
 }
 
 /// A server over a bucket, and a client of it without any keys.
-struct Server {
-    bucket: Bucket,
-    served: Served,
-    home: Home,
-    client: Home,
-    token: String,
+pub(crate) struct Server {
+    pub(crate) bucket: Bucket,
+    pub(crate) served: Served,
+    pub(crate) home: Home,
+    pub(crate) client: Home,
+    pub(crate) token: String,
 }
 
 impl Server {
-    fn start(arguments: &[&str]) -> Option<Self> {
+    pub(crate) fn start(arguments: &[&str]) -> Option<Self> {
         let bucket = Bucket::new()?;
         let home = bucket.store_home();
         let token = user_with_token(&home, "ana", "admin");
@@ -159,6 +159,67 @@ fn one_sample_is_one_range_and_an_export_is_one_for_each() {
 }
 
 #[test]
+fn a_sample_that_is_copied_as_it_lies_is_two_ranges() {
+    let Some(server) = Server::start(&[]) else { return };
+    // Its samples are deflated, as those of a ZIP file are.
+    server.client.log("generated/v0.3.120.eval", "a.eval");
+    server.client.stdout(&["runs", "make", "a.eval"]);
+    let run = server.client.run_id("");
+    let documents =
+        server.served.get(&server.token, &format!("/api/trajectories?documents=true&run_id={run}")).ok();
+    server.seen();
+    let zip = server.served.get(&server.token, &format!("/api/trajectories/zip?run_id={run}"));
+    assert_eq!(zip.status, 200);
+    let mut expected = Vec::new();
+    for document in documents["items"].as_array().unwrap() {
+        let range = &document["eval_sample_range"];
+        assert_eq!(range["compressionMethod"], 8);
+        let (start, size) =
+            (range["compressedStart"].as_u64().unwrap(), range["compressedSize"].as_u64().unwrap());
+        // Once to see that it is right, once to send it.
+        expected.extend(vec![(format!("bytes={start}-{}", start + size - 1), size); 2]);
+    }
+    let seen = server.seen();
+    let asked: Vec<_> =
+        seen.iter().map(|seen| (seen.range.clone().unwrap_or_default(), seen.bytes_down)).collect();
+    assert!(!expected.is_empty());
+    assert_eq!(asked, expected);
+}
+
+/// A log as one JSON document.
+fn json_log(path: &std::path::Path, samples: usize) {
+    let mut numbers = Numbers::new(samples as u64);
+    let samples: Vec<Value> = (0..samples).map(|n| sample(&format!("s{n:03}"), &mut numbers, 2000)).collect();
+    let mut log = header(&format!("json-{}", samples.len()), samples.len());
+    log["samples"] = samples.into();
+    std::fs::write(path, log.to_string()).unwrap();
+}
+
+#[test]
+fn registering_many_trajectories_asks_the_bucket_no_more_than_registering_few() {
+    let Some(server) = Server::start(&[]) else { return };
+    let mut counts = Vec::new();
+    for (name, samples) in [("few.eval", 3), ("many.eval", 300), ("few.json", 3), ("many.json", 300)] {
+        let path = server.client.path(name);
+        if name.ends_with(".json") {
+            json_log(&path, samples);
+        } else {
+            big_log(&path, samples as u64, samples, 2000);
+        }
+        server.client.stdout(&["runs", "make", name]);
+        let seen = server.seen();
+        let own = seen.iter().filter(|seen| !seen.path.contains("X-Amz-Signature"));
+        let requests: Vec<String> = own
+            .map(|seen| format!("{} {}", seen.method, seen.range.as_deref().unwrap_or_default()))
+            .collect();
+        counts.push((name, requests));
+    }
+    for (name, requests) in &counts {
+        assert_eq!(requests.len(), 0, "{name}: {requests:?}");
+    }
+}
+
+#[test]
 fn clients_need_no_keys_and_tell_the_bucket_no_token() {
     let Some(server) = Server::start(&[]) else { return };
     big_log(&server.client.path("a.eval"), 6, 30, 700_000);
@@ -181,6 +242,28 @@ fn clients_need_no_keys_and_tell_the_bucket_no_token() {
     assert_eq!(server.bucket.objects().len(), 1);
     server.client.stdout(&["runs", "download-trajs", &run, "-o", "out"]);
     assert_eq!(sound_runs(&server.home).len(), 1);
+}
+
+#[test]
+fn tags_that_are_no_md5_are_not_taken_for_one() {
+    let Some(server) = Server::start(&[]) else { return };
+    // As a bucket with keys of its own answers; what comes back to it is turned round again.
+    server.bucket.proxy.fail(|seen, _| {
+        let signed = seen.path.contains("X-Amz-Signature");
+        if signed { ct_test::Fault::OtherTag } else { ct_test::Fault::None }
+    });
+    for (name, samples) in [("small.eval", 2), ("parts.eval", 16)] {
+        big_log(&server.client.path(name), samples as u64, samples, 700_000);
+        server.client.stdout(&["runs", "make", name]);
+        let run = server.client.json(&["runs", "list", "--format", "json"])["items"][0]["run_id"].clone();
+        let back = format!("back-{name}");
+        server.client.stdout(&["runs", "download-eval", run.as_str().unwrap(), "-o", &back]);
+        let read = |name: &str| std::fs::read(server.client.path(name)).unwrap();
+        assert!(read(name) == read(&back));
+    }
+    let tagged = server.seen().iter().filter(|seen| seen.path.contains("X-Amz-Signature")).count();
+    assert!(tagged >= 4, "{tagged}");
+    assert_eq!(sound_runs(&server.home).len(), 2);
 }
 
 #[test]

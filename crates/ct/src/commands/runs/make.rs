@@ -1,12 +1,16 @@
 //! `ct runs make`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use ct_log::write::Glob;
+use ct_s3::ObjectSource;
 use serde_json::{Value, json};
 
-use super::remote_eval;
+use super::ahead::Ahead;
+use super::bucket;
+use super::remote_eval::{self, Fetched};
 use super::sources::{self, Source};
 use crate::commands::Context;
 use crate::error::{CliError, Kind};
@@ -187,23 +191,26 @@ pub(super) fn make(arguments: MakeArgs, context: &Context) -> Result<(), CliErro
     }
     let total = sources.len();
     let mut outcomes = Vec::with_capacity(total);
-    for (index, source) in sources.into_iter().enumerate() {
-        let outcome = work.one(source, index, total);
-        for glob in &work.options.drop_scores {
-            if !glob.take_matched() && outcome.error.is_none() {
-                let (path, pattern) = (outcome.source.display(), glob.pattern());
-                printer.warning(&format!("{path}: no score matches --drop-score {pattern:?}"));
+    let all: Vec<_> = sources.iter().map(|source| source.object.clone()).collect();
+    Ahead::of(&all, |ahead| {
+        for (index, source) in sources.into_iter().enumerate() {
+            let outcome = work.one(source, index, total, ahead);
+            for glob in &work.options.drop_scores {
+                if !glob.take_matched() && outcome.error.is_none() {
+                    let (path, pattern) = (outcome.source.display(), glob.pattern());
+                    printer.warning(&format!("{path}: no score matches --drop-score {pattern:?}"));
+                }
             }
+            for defect in &outcome.defects {
+                printer.warning(&format!("{}: {defect}", outcome.source.display()));
+            }
+            if let Some(error) = outcome.error.as_ref().filter(|_| total > 1) {
+                let (path, reason) = (outcome.source.display().to_string(), error.reason());
+                printer.warning(&if reason.contains(&path) { reason } else { format!("{path}: {reason}") });
+            }
+            outcomes.push(outcome);
         }
-        for defect in &outcome.defects {
-            printer.warning(&format!("{}: {defect}", outcome.source.display()));
-        }
-        if let Some(error) = outcome.error.as_ref().filter(|_| total > 1) {
-            let (path, reason) = (outcome.source.display().to_string(), error.reason());
-            printer.warning(&if reason.contains(&path) { reason } else { format!("{path}: {reason}") });
-        }
-        outcomes.push(outcome);
-    }
+    });
     print(printer, &outcomes, arguments.format)?;
     verdict(printer, outcomes, arguments.format)
 }
@@ -221,7 +228,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn one(&self, source: Source, index: usize, total: usize) -> Outcome {
+    fn one(&self, source: Source, index: usize, total: usize, ahead: &Ahead) -> Outcome {
         let mut outcome = Outcome {
             source: source.path,
             status: Status::Saved,
@@ -238,7 +245,12 @@ impl Work<'_> {
         }
         let result = match source.trouble {
             Some(trouble) => Err(trouble),
-            None => self.steps(&mut outcome, index, &progress),
+            None => self
+                .fetch(&outcome.source, source.object.as_ref(), ahead.take(index), &progress)
+                .and_then(|fetched| {
+                    let log = fetched.as_ref().map_or_else(|| outcome.source.clone(), |log| log.path.clone());
+                    self.steps(&mut outcome, &log, index, &progress)
+                }),
         };
         progress.clear();
         if let Err(error) = result {
@@ -248,11 +260,30 @@ impl Work<'_> {
         outcome
     }
 
-    fn steps(&self, outcome: &mut Outcome, index: usize, progress: &Progress) -> Result<(), CliError> {
-        let fetched = remote_eval::fetched(&outcome.source, self.context, progress)?;
-        let source = fetched.as_ref().map_or_else(|| outcome.source.clone(), |log| log.path.clone());
+    /// A log that lies elsewhere.
+    fn fetch(
+        &self,
+        source: &Path,
+        object: Option<&Arc<ObjectSource>>,
+        fetched: Option<Result<Fetched, CliError>>,
+        progress: &Progress,
+    ) -> Result<Option<Fetched>, CliError> {
+        match (fetched, object) {
+            (Some(fetched), _) => fetched.map(Some),
+            (None, Some(object)) => bucket::fetch(object, Some(progress)).map(Some),
+            (None, None) => remote_eval::fetched(source, self.context, progress),
+        }
+    }
+
+    fn steps(
+        &self,
+        outcome: &mut Outcome,
+        source: &Path,
+        index: usize,
+        progress: &Progress,
+    ) -> Result<(), CliError> {
         if let Some(home) = &self.home {
-            match self.make_run(home, &source, progress)? {
+            match self.make_run(home, source, progress)? {
                 Some(run) => {
                     outcome.status = match run.status {
                         MadeStatus::Created => Status::Created,
@@ -279,13 +310,13 @@ impl Work<'_> {
                 std::fs::create_dir_all(folder)
                     .map_err(|error| CliError::io("make the folder", folder, &error))?;
             }
-            let saved = pipeline::save_log(&source, path, self.overwrite, &self.options, progress)?;
+            let saved = pipeline::save_log(source, path, self.overwrite, &self.options, progress)?;
             outcome.trajectories = Some(saved.trajectories);
             outcome.add_defects(&saved.defects);
             outcome.saved_path = Some(path.clone());
         }
         if let Some(folder) = self.folders.get(index).and_then(Option::as_ref) {
-            let mut report = pipeline::save_dir(&source, folder, self.overwrite, &self.options, progress)?;
+            let mut report = pipeline::save_dir(source, folder, self.overwrite, &self.options, progress)?;
             outcome.trajectories = Some(report.written + report.right + report.repaired);
             outcome.add_defects(&report.defects);
             outcome.saved_dir = Some(folder.clone());

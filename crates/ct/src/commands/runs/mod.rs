@@ -1,5 +1,6 @@
 //! `ct runs …`.
 
+mod ahead;
 mod bucket;
 mod delete;
 mod download_eval;

@@ -79,6 +79,16 @@ pub(crate) struct Fetched {
     _folder: partial::TemporaryFolder,
 }
 
+impl Fetched {
+    /// A file that is yet to be written, with a name as a server gave it.
+    pub(super) fn new(name: &str) -> Result<Self, CliError> {
+        let parent = std::env::temp_dir();
+        let folder = partial::TemporaryFolder::new_in(&parent)
+            .map_err(|error| CliError::io("make a temporary folder in", &parent, &error))?;
+        Ok(Self { path: folder.path().join(safe_name(name)), _folder: folder })
+    }
+}
+
 /// Fetches the log that an address names; none for a path.
 pub(crate) fn fetched(
     source: &Path,
@@ -103,12 +113,9 @@ fn fetch_to_temporary(
     hash: Option<&LogHash>,
     progress: &Progress,
 ) -> Result<Fetched, CliError> {
-    let parent = std::env::temp_dir();
-    let folder = partial::TemporaryFolder::new_in(&parent)
-        .map_err(|error| CliError::io("make a temporary folder in", &parent, &error))?;
-    let path = folder.path().join(file_name(log, None, None));
-    fetch(log, &path, hash, Some(progress))?;
-    Ok(Fetched { path, _folder: folder })
+    let fetched = Fetched::new(&file_name(log, None, None))?;
+    fetch(log, &fetched.path, hash, Some(progress))?;
+    Ok(fetched)
 }
 
 /// What a file of this log is called.
@@ -117,7 +124,11 @@ fn file_name(log: &RemoteLog, run: Option<&RunId>, known: Option<&Run>) -> Strin
         return format!("{run}.{}", known.record.log.format.as_str());
     }
     let address = log.shown();
-    let name = address.rsplit('/').next().unwrap_or_default();
+    safe_name(address.rsplit('/').next().unwrap_or_default())
+}
+
+/// A name that others gave, for a file here.
+fn safe_name(name: &str) -> String {
     let good = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '%');
     let name: String = name.chars().map(|c| if good(c) { c } else { '_' }).collect();
     let name = name.trim_start_matches('.').to_owned();

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead as _, Read as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use ct_s3::S3Address;
+use ct_s3::{ObjectSource, S3Address};
 use jiff::Timestamp;
 
 use super::bucket;
@@ -31,6 +32,8 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
     /// Why there is nothing to read.
     pub(super) trouble: Option<CliError>,
+    /// The log itself, where it was found by listing a bucket.
+    pub(super) object: Option<Arc<ObjectSource>>,
 }
 
 /// Finds the logs; each once, in the order given. An empty answer means that the user picked none.
@@ -92,7 +95,7 @@ impl Found {
         }
         if word.to_str().is_some_and(target::is_address) {
             if self.seen.insert(word.to_owned()) {
-                self.sources.push(Source { path: word.to_owned(), trouble: None });
+                self.sources.push(Source { path: word.to_owned(), trouble: None, object: None });
             }
             return;
         }
@@ -136,12 +139,12 @@ impl Found {
         };
         let key = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if self.seen.insert(key) {
-            self.sources.push(Source { path: path.to_owned(), trouble: None });
+            self.sources.push(Source { path: path.to_owned(), trouble: None, object: None });
         }
     }
 
     fn add_trouble(&mut self, path: &Path, trouble: CliError) {
-        self.sources.push(Source { path: path.to_owned(), trouble: Some(trouble) });
+        self.sources.push(Source { path: path.to_owned(), trouble: Some(trouble), object: None });
     }
 
     fn add_folder(&mut self, folder: &Path, printer: &Printer) {
@@ -396,7 +399,7 @@ fn pick(printer: &Printer) -> Result<Vec<Source>, CliError> {
             Ok(chosen) => {
                 return Ok(chosen
                     .into_iter()
-                    .map(|index| Source { path: logs[index].2.clone(), trouble: None })
+                    .map(|index| Source { path: logs[index].2.clone(), trouble: None, object: None })
                     .collect());
             }
             Err(trouble) => printer.prompt_line(&trouble),

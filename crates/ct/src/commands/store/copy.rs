@@ -111,7 +111,7 @@ fn run(
 ) -> Result<(), CliError> {
     let printer = &context.printer;
     let place = context.remembered_place(to, logs)?;
-    let in_bucket = matches!(place, LogPlace::Bucket(..));
+    let in_bucket = !matches!(place, LogPlace::Folder);
     let progress = printer.progress();
     let shown = std::sync::Mutex::new(0);
     let copied = from.copy_to(to, place, &|at| {
