@@ -1,6 +1,7 @@
 //! Operations over both metadata and logs: the order in which the two change is decided here.
 
 mod accounts;
+mod backup_file;
 mod check;
 mod comments;
 mod copy;

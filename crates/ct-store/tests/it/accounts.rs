@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use ct_model::{AuditQuery, AuditRow, Scope};
 use ct_store::{Actor, Conflict, Store, StoreError};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::json;
 use tempfile::TempDir;
 

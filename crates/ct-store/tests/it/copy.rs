@@ -151,3 +151,77 @@ fn a_store_that_is_written_to_meanwhile_gives_one_moment_of_it() {
         }
     });
 }
+
+#[test]
+fn a_backup_in_one_file_is_restored_to_what_the_store_was() {
+    let home = Home::new();
+    let runs = [home.add(&draft("small", 2)), home.add(&large("large", 9 << 20))];
+    home.store.delete_run(&runs[0], &Actor::local()).unwrap();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("backup.zip");
+    let told = AtomicU64::new(0);
+    let report = home.store.back_up_to(&file, &|at| told.store(at.bytes_done, Ordering::Relaxed)).unwrap();
+    assert_eq!((report.runs, report.copied, report.failures.len()), (2, 2, 0));
+    assert_eq!(report.copied_bytes, told.into_inner());
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert_eq!(names(folder.path()), ["backup.zip"], "nothing is left beside it");
+
+    // What came later is not in it; into a folder, and into a bucket in the suite of buckets.
+    home.add(&draft("later", 1));
+    let restored = TempDir::new().unwrap();
+    let place = Logs::new();
+    let restore = |file: &Path, to: &Path| Store::restore_from(file, to, place.place(), &|_| ());
+    assert_eq!(restore(&file, restored.path()).unwrap().copied, 2);
+    let store = place.try_open(restored.path()).unwrap();
+    let run = store.run(&runs[1]).unwrap();
+    assert_eq!(run.log, home.log_of(&runs[1]));
+    assert!(store.run(&runs[0]).unwrap().deleted_at.is_some());
+    let checked = store.check(false, &mut |_| ()).unwrap();
+    assert_eq!((checked.logs, checked.runs, checked.findings), (2, 2, vec![]));
+    drop(store);
+    // A later one, over the earlier state; and none over what is newer or another's.
+    home.store.back_up_to(&file, &|_| ()).unwrap();
+    let report = restore(&file, restored.path()).unwrap();
+    assert_eq!((report.runs, report.copied, report.there_already), (3, 1, 2));
+    add(&place.try_open(restored.path()).unwrap(), &draft("own", 1), CommitMode::New).unwrap();
+    assert!(matches!(restore(&file, restored.path()), Err(StoreError::OtherStore { .. })));
+    assert_eq!(place.try_open(restored.path()).unwrap().totals().unwrap().runs, 4);
+}
+
+#[test]
+fn a_backup_file_that_is_not_whole_is_refused_and_a_damaged_log_is_told() {
+    let home = Home::new();
+    let sick = home.log_of(&home.add(&large("sick", 3 << 20)));
+    home.add(&large("well", 2 << 20));
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("backup.zip");
+    home.store.back_up_to(&file, &|_| ()).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let restore = |bytes: &[u8]| {
+        let (file, to) = (folder.path().join("other.zip"), TempDir::new().unwrap());
+        std::fs::write(&file, bytes).unwrap();
+        let report = Store::restore_from(&file, to.path(), LogPlace::Folder, &|_| ());
+        (report, to)
+    };
+    for cut in [0, 1000, 4 << 20, whole.len() - 100] {
+        let (report, to) = restore(&whole[..cut]);
+        assert!(matches!(report, Err(StoreError::Corrupt { .. })), "{cut}: {report:?}");
+        assert!(!to.path().join("ct.sqlite").exists());
+    }
+    // A byte of a log costs that log, in a file as in a store.
+    let name = format!("{}.eval", sick.hash);
+    let at = whole.windows(name.len()).position(|bytes| bytes == name.as_bytes()).unwrap();
+    let mut bytes = whole.clone();
+    bytes[at + 100_000] ^= 1;
+    let (report, to) = restore(&bytes);
+    let report = report.unwrap();
+    assert_eq!((report.copied, report.failures.len()), (1, 1), "{report:?}");
+    assert!(report.failures[0].log.contains(&name), "{report:?}");
+    assert!(!to.path().join(path_of(&sick)).exists());
+    home.set_log(&sick, Some(&vec![b'x'; usize::try_from(sick.size_bytes).unwrap()]));
+    let report = home.store.back_up_to(&file, &|_| ()).unwrap();
+    assert_eq!((report.copied, report.failures.len()), (1, 1), "{report:?}");
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ct_store::{CopyReport, LogPlace, Store};
+use ct_store::{CopyProgress, CopyReport, LogPlace, Store, StoreError};
 use serde_json::json;
 
 use crate::commands::Context;
@@ -19,12 +19,13 @@ Run it again to go on, or to take what is new: what is there is not copied twice
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
-  ct store backup /backup/ct             Also while a server runs; again for what is new
+  ct store backup /backup/ct.zip         One file, also while a server runs
+  ct store backup /backup/ct             A folder; again for what is new
   ct --data-dir /backup/ct store check   Read every log of it";
 
 const RESTORE_EXAMPLES: &str = "\
 Examples:
-  ct --data-dir /srv/ct store restore /backup/ct
+  ct --data-dir /srv/ct store restore /backup/ct.zip
   ct store restore /backup/ct --logs s3://team-logs/ct-2";
 
 /// Copy a whole store: database and logs, to another data folder; its logs to a bucket, or back.
@@ -43,16 +44,19 @@ pub(crate) struct CopyArgs {
     how: How,
 }
 
-/// Copy the store into a folder, as a backup, while it is in use.
+/// Copy the store into one file or into a folder, as a backup, while it is in use.
 ///
-/// The folder is a data folder of its own, with database and logs. What is there already is not copied twice. Every log
-/// is hashed on the way, whether it comes from a folder or from a bucket.
+/// A file (FILE.zip) holds one moment of database and logs. A folder is a data folder of its own; what is there already
+/// is not copied twice. Every log is hashed on the way, whether it comes from a folder or from a bucket.
 #[derive(Debug, Args)]
 #[command(after_help = BACKUP_EXAMPLES)]
 pub(crate) struct BackupArgs {
-    /// The folder: a new one, or an earlier backup
-    #[arg(value_name = "DIR")]
+    /// A new file whose name ends in .zip; or a folder, a new one or an earlier backup
+    #[arg(value_name = "FILE.zip|DIR")]
     to: PathBuf,
+    /// Let the file take the place of another
+    #[arg(long)]
+    overwrite: bool,
     /// How to print what was done: table or json
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
@@ -64,8 +68,8 @@ pub(crate) struct BackupArgs {
 #[derive(Debug, Args)]
 #[command(after_help = RESTORE_EXAMPLES)]
 pub(crate) struct RestoreArgs {
-    /// The folder of the backup
-    #[arg(value_name = "DIR")]
+    /// The file or the folder of the backup
+    #[arg(value_name = "FILE.zip|DIR")]
     from: PathBuf,
     #[command(flatten)]
     how: How,
@@ -83,18 +87,33 @@ struct How {
 
 pub(super) fn copy(arguments: &CopyArgs, context: &Context) -> Result<(), CliError> {
     let from = open(context, &arguments.from)?;
-    run(context, &from, &arguments.to, arguments.how.logs.as_deref(), arguments.how.format)
+    copy_to(context, &from, &arguments.to, arguments.how.logs.as_deref(), arguments.how.format)
 }
 
 pub(super) fn backup(arguments: &BackupArgs, context: &Context) -> Result<(), CliError> {
-    let from = context.existing_store()?;
-    run(context, &from, &arguments.to, None, arguments.format)
+    let (from, to) = (context.existing_store()?, &arguments.to);
+    if to.is_dir() || to.extension().is_none_or(|ending| ending != "zip") {
+        return copy_to(context, &from, to, None, arguments.format);
+    }
+    if to.exists() && !arguments.overwrite {
+        return Err(CliError::conflict(format!("{} is there already", to.display()))
+            .hint("name another file, or write over it with --overwrite"));
+    }
+    from.check_logs_open()?;
+    run(context, to, false, arguments.format, |progress| from.back_up_to(to, progress))
 }
 
 pub(super) fn restore(arguments: &RestoreArgs, context: &Context) -> Result<(), CliError> {
-    let from = open(context, &arguments.from)?;
+    let (from, to) = (&arguments.from, &context.config.data_dir);
     let logs = arguments.how.logs.clone().or_else(|| Some(context.config.logs.as_ref()?.0.clone()));
-    run(context, &from, &context.config.data_dir, logs.as_deref(), arguments.how.format)
+    if from.is_file() {
+        let place = context.remembered_place(to, logs.as_deref())?;
+        let in_bucket = !matches!(place, LogPlace::Folder);
+        return run(context, to, in_bucket, arguments.how.format, |progress| {
+            Store::restore_from(from, to, place, progress)
+        });
+    }
+    copy_to(context, &open(context, from)?, to, logs.as_deref(), arguments.how.format)
 }
 
 /// A store by its data folder, with its logs where it remembers them.
@@ -102,19 +121,29 @@ fn open(context: &Context, folder: &Path) -> Result<Store, CliError> {
     Ok(Store::open_existing_at(folder, context.remembered_place(folder, None)?)?)
 }
 
-fn run(
+fn copy_to(
     context: &Context,
     from: &Store,
     to: &Path,
     logs: Option<&str>,
     format: Format,
 ) -> Result<(), CliError> {
-    let printer = &context.printer;
     let place = context.remembered_place(to, logs)?;
     let in_bucket = !matches!(place, LogPlace::Folder);
+    run(context, to, in_bucket, format, |progress| from.copy_to(to, place, progress))
+}
+
+fn run(
+    context: &Context,
+    to: &Path,
+    in_bucket: bool,
+    format: Format,
+    copy: impl FnOnce(&(dyn Fn(CopyProgress) + Sync)) -> Result<CopyReport, StoreError>,
+) -> Result<(), CliError> {
+    let printer = &context.printer;
     let progress = printer.progress();
     let shown = std::sync::Mutex::new(0);
-    let copied = from.copy_to(to, place, &|at| {
+    let copied = copy(&|at| {
         let mut total = shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if *total != at.bytes_total {
             *total = at.bytes_total;

@@ -16,7 +16,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   ct store check                                  Verify every log and reference
   ct store gc --dry-run                           What could go, in bytes
-  ct store backup /backup/ct                      Everything, while it is in use";
+  ct store backup /backup/ct.zip                  Everything, while it is in use";
 
 /// Check, clean, copy and back up the store. The help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
