@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::index::{Call, Index, NONE, Place, Speaker, Step, StepKind, Trait, limits};
+use super::index::{Call, Index, NONE, Speaker, Step, StepKind, Trait, limits};
 
 /// A step made from an event, to stand behind a step of the conversation.
 struct Inserted {
