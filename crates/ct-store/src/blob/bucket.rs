@@ -23,6 +23,8 @@ use crate::record::LogTag;
 
 /// In the data folder: where the logs are.
 const PLACE_FILE: &str = "logs.place";
+/// In the data folder: the same, while the bucket is asked for its place. An attempt whose answer was lost goes on as itself.
+const CLAIM_FILE: &str = "logs.claim";
 /// In the bucket: whose they are.
 const MARKER: &str = "ct-store";
 /// Bytes of either.
@@ -44,14 +46,13 @@ pub enum LogPlace {
 impl LogPlace {
     /// The place in a bucket that a data folder remembers; absent when its logs are its own, or nobody decided yet.
     pub fn remembered(data_dir: &Path) -> Result<Option<S3Address>> {
-        Ok(remembered(data_dir)?.map(|(address, _)| address))
+        Ok(remembered(&data_dir.join(PLACE_FILE))?.map(|(address, _)| address))
     }
 }
 
 /// The address and the store's id.
-fn remembered(data_dir: &Path) -> Result<Option<(S3Address, String)>> {
-    let path = data_dir.join(PLACE_FILE);
-    let text = match fs::read_to_string(&path) {
+fn remembered(path: &Path) -> Result<Option<(S3Address, String)>> {
+    let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::io("read where the logs are", path)(error)),
@@ -92,28 +93,42 @@ impl LogBucket {
             Ok(config) => Ok(Bucket::new(config, address.bucket())?),
             Err(problem) => Err(problem),
         };
-        let known = remembered(data_dir)?;
+        let path = data_dir.join(PLACE_FILE);
+        let known = remembered(&path)?;
         if let Some((found, _)) = known.as_ref().filter(|(found, _)| found.to_string() != address.to_string())
         {
             return Err(StoreError::OtherLogs { given: address.to_string(), known: found.to_string() });
         }
-        let store_id = known.as_ref().map_or(new_id, |(_, id)| id);
+        let claim = data_dir.join(CLAIM_FILE);
+        let is_new = known.is_none();
+        let begun = remembered(&claim).ok().flatten();
+        let begun = begun.filter(|(begun, _)| begun.to_string() == address.to_string());
+        let goes_on = begun.is_some();
+        let store_id = known.or(begun).map_or_else(|| new_id.to_owned(), |(_, id)| id);
+        let text = format!("{address}\n{store_id}\n");
         let logs = Self {
             bucket,
             address: address.clone(),
             prefix: address.folder(),
-            store_id: store_id.to_owned(),
+            store_id,
             checked: OnceLock::new(),
         };
-        if known.is_none() {
-            logs.claim()?;
-            let path = data_dir.join(PLACE_FILE);
-            let text = format!("{address}\n{store_id}\n");
-            let failed = || StoreError::io("remember where the logs are", &path);
+        if is_new {
+            logs.bucket()?;
+            let failed = || StoreError::io("remember where the logs are", &claim);
             let staged = tempfile::NamedTempFile::new_in(data_dir).map_err(failed())?;
             fs::write(staged.path(), text).map_err(failed())?;
             staged.as_file().sync_all().map_err(failed())?;
-            staged.persist(&path).map_err(|error| failed()(error.error))?;
+            staged.persist(&claim).map_err(|error| failed()(error.error))?;
+            super::sync_folder(data_dir)?;
+            if let Err(error) = logs.claim() {
+                // What nobody can have written to the bucket is nothing to go on with.
+                if !goes_on && !matches!(&error, StoreError::Bucket(error) if error.is_passing()) {
+                    super::remove_file(&claim)?;
+                }
+                return Err(error);
+            }
+            fs::rename(&claim, &path).map_err(failed())?;
             super::sync_folder(data_dir)?;
         }
         Ok(logs)

@@ -207,7 +207,9 @@ fn registering_many_trajectories_asks_the_bucket_no_more_than_registering_few() 
             big_log(&path, samples as u64, samples, 2000);
         }
         server.client.stdout(&["runs", "make", name]);
+        // Its server collects meanwhile what is left over, and lists the bucket for that.
         let seen = server.seen();
+        let seen: Vec<&Seen> = seen.iter().filter(|seen| !seen.path.starts_with("/ct-logs?")).collect();
         let size = path.metadata().unwrap().len();
         // The upload ends with the removal of what came in.
         let end = seen.iter().rposition(|seen| seen.method == "DELETE").unwrap();
@@ -217,7 +219,7 @@ fn registering_many_trajectories_asks_the_bucket_no_more_than_registering_few() 
         // The directory and the header; a document is read for its samples, its header and their checksums.
         assert!(bytes < if name.ends_with(".json") { 3 * size + 4096 } else { 300_000 }, "{name}: {bytes}");
         // All of an upload: to begin it and to see what is there, to put it, and to make a log of it.
-        assert_eq!(end + 1, 16, "{name}: {seen:#?}");
+        assert_eq!(end + 1, 14, "{name}: {seen:#?}");
     }
 }
 
