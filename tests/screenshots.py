@@ -73,7 +73,7 @@ def prepare(reader: Reader) -> dict[str, str]:
         of_run[name] = page.locator("table.trajectories [data-open]").first.get_attribute("href")
     transcript, hostile_transcript = of_run.values()
     return {
-        "transcript": transcript, "transcript-hostile": hostile_transcript,
+        "transcript": transcript, "transcript-print": transcript.partition("?")[0] + "?print=steps", "transcript-hostile": hostile_transcript,
         "home": "/", "runs": "/runs", "runs-filtered": "/runs?policy=attack&tags=nightly&sort=cost",
         "runs-none": "/runs?name=nothing", "run": run, "run-hostile": hostile, "trajectories": "/trajectories",
         "trajectories-filtered": "/trajectories?main_outcome=pass&side_outcome=pass", "trajectory": trajectory,
@@ -90,7 +90,8 @@ def shoot(web, server, state, name: str, path: str, folder: Path) -> None:
         reader.page.wait_for_load_state("networkidle")
         reader.page.screenshot(path=folder / f"{name}-{window}.png")
         if window == "laptop-light":
-            reader.page.screenshot(path=folder / f"{name}-whole.png", full_page=True)
+            if not name.endswith("-print"):  # It is as long as everything in it.
+                reader.page.screenshot(path=folder / f"{name}-whole.png", full_page=True)
             for extra, does in EXTRA.get(name, {}).items():
                 does(reader.page)
                 reader.page.screenshot(path=folder / f"{name}-{extra}.png")
