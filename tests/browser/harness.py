@@ -85,6 +85,8 @@ class Reader:
         self.outside, self.said, self.dialogs = [], [], []
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
         self.context.route("**/*", self._route)
+        # A busy machine may take its time.
+        self.context.set_default_timeout(120_000)
         self.page = self.context.new_page()
         self.page.on("console", lambda message: self._say(message.type, message.text))
         self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))

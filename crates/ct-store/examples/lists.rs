@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use ct_model::{DatasetName, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery};
+use ct_model::{DatasetName, Outcome, RunQuery, RunSort, RunStatus, TrajectoryQuery, TrajectorySort};
 use ct_store::Store;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -99,6 +99,44 @@ fn main() -> Result<(), Box<dyn Error>> {
             },
         ),
         ("all, far page", TrajectoryQuery { skip: newest.total_count, ..base() }),
+        (
+            "model and author",
+            TrajectoryQuery { model: word("gpt-4o-2024-08-06"), author: word("gpt-4o-2024-08-06"), ..base() },
+        ),
+        ("without a side task", TrajectoryQuery { has_side_task: Some(false), ..base() }),
+        ("policy of the run", TrajectoryQuery { policy: word("honest"), ..base() }),
+        (
+            "name and date of the run",
+            TrajectoryQuery { run_name: Some("o".to_owned()), created_from: middle, ..base() },
+        ),
+        ("by cost", TrajectoryQuery { sort: TrajectorySort::Cost, ..base() }),
+        (
+            "by cost, last page",
+            TrajectoryQuery {
+                sort: TrajectorySort::Cost,
+                skip: newest.total_count.saturating_mul(10).saturating_sub(20),
+                ..base()
+            },
+        ),
+        (
+            "by suspicion, of what has none",
+            TrajectoryQuery {
+                sort: TrajectorySort::Suspicion,
+                has_side_task: Some(false),
+                policy: word("attack"),
+                ..base()
+            },
+        ),
+        (
+            "by time, three filters",
+            TrajectoryQuery {
+                sort: TrajectorySort::Duration,
+                tags: word("paper"),
+                errored: Some(false),
+                model: word("gpt-4o-2024-08-06"),
+                ..base()
+            },
+        ),
     ];
     for (name, query) in trajectories {
         time(&format!("trajectories: {name}"), repetitions, || {

@@ -6,7 +6,7 @@
 //! So does finding the trajectories of a set of runs.
 
 use ct_model::{TrajectoryRow, TrajectorySort};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::DbError;
 use super::postings::SeqSet;
@@ -182,6 +182,38 @@ fn piece(column: Column, seq: i64) -> i64 {
     column as i64 * PIECES_PER_COLUMN + seq / PIECE_ROWS
 }
 
+/// Reads keys of one column, in the order of the numbers of their trajectories.
+struct Reader<'c> {
+    read: CachedStatement<'c>,
+    column: Column,
+    /// The piece at hand: its first number, that of the next one, and its keys.
+    first: i64,
+    behind: i64,
+    keys: Vec<u8>,
+}
+
+impl<'c> Reader<'c> {
+    fn new(conn: &'c Connection, column: Column) -> Result<Self> {
+        let read = conn.prepare_cached("SELECT keys FROM trajectory_keys WHERE piece = ?")?;
+        Ok(Self { read, column, first: 0, behind: 0, keys: Vec::new() })
+    }
+
+    fn key(&mut self, seq: i64) -> Result<u32> {
+        if seq >= self.behind {
+            self.first = seq / PIECE_ROWS * PIECE_ROWS;
+            self.behind = self.first + PIECE_ROWS;
+            self.keys.clear();
+            let mut rows = self.read.query([piece(self.column, seq)])?;
+            if let Some(row) = rows.next()? {
+                self.keys.extend_from_slice(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?);
+            }
+        }
+        let place = usize::try_from(seq - self.first).expect("numbers come in order");
+        let key = self.keys.as_chunks::<KEY_BYTES>().0.get(place);
+        Ok(key.map_or(NOTHING, |key| u32::from_le_bytes(*key)))
+    }
+}
+
 /// Tells the key of each trajectory of a set, in the order of their numbers. Reads the pieces that they are in.
 pub(super) fn for_each(
     conn: &Connection,
@@ -189,38 +221,25 @@ pub(super) fn for_each(
     set: &SeqSet,
     mut f: impl FnMut(i64, u32),
 ) -> Result<()> {
-    let mut read = conn.prepare_cached("SELECT keys FROM trajectory_keys WHERE piece = ?")?;
-    let mut members = set.ascending(0).peekable();
-    while let Some(first) = members.peek().copied() {
-        let behind = (first / PIECE_ROWS + 1) * PIECE_ROWS;
-        let mut rows = read.query([piece(column, first)])?;
-        let found = rows.next()?;
-        let keys = match &found {
-            Some(row) => row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?.as_chunks::<KEY_BYTES>().0,
-            None => &[],
-        };
-        while let Some(seq) = members.next_if(|seq| *seq < behind) {
-            let place = usize::try_from(seq % PIECE_ROWS).expect("numbers are not negative");
-            f(seq, keys.get(place).map_or(NOTHING, |key| u32::from_le_bytes(*key)));
-        }
-    }
-    Ok(())
+    let mut reader = Reader::new(conn, column)?;
+    set.for_each(|seq| {
+        f(seq, reader.key(seq)?);
+        Ok(())
+    })
 }
 
-/// Those of a set that belong to a run of another set.
-pub(super) fn of_runs(conn: &Connection, set: &SeqSet, runs: &SeqSet) -> Result<SeqSet> {
-    let mut kept = SeqSet::default();
+/// Keeps those of a set that belong to a run of another set.
+pub(super) fn keep_of_runs(conn: &Connection, set: &mut SeqSet, runs: &SeqSet) -> Result<()> {
+    let mut reader = Reader::new(conn, Column::Run)?;
     // Those of one run lie side by side.
     let mut last = (NOTHING, false);
-    for_each(conn, Column::Run, set, |seq, key| {
+    set.retain(|seq| {
+        let key = reader.key(seq)?;
         if key != last.0 {
-            last = (key, key != NOTHING && runs.contains(i64::from(key) - 1));
+            last = (key, runs.contains(i64::from(key) - 1));
         }
-        if last.1 {
-            kept.insert(seq);
-        }
-    })?;
-    Ok(kept)
+        Ok(last.1)
+    })
 }
 
 /// A place in an order.

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use ct_model::{Cursor, LogFormat, RunHeader, RunPage, RunQuery, RunRow, RunSort, RunStatus};
 use jiff::Timestamp;
 use rusqlite::types::{ToSql, Value, ValueRef};
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
 use super::commit::value;
 use super::postings::{ANY, Facet, LIVE, SeqSet, load};
@@ -65,7 +65,7 @@ pub(super) fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<(SeqS
     keep_any(conn, &mut set, Facet::RunMainOutcome, &words(&query.main_outcome, |outcome| outcome.as_str()))?;
     keep_any(conn, &mut set, Facet::RunSideOutcome, &words(&query.side_outcome, |outcome| outcome.as_str()))?;
     keep_all(conn, &mut set, Facet::RunTag, &query.tags)?;
-    keep_labelled(conn, &mut set, all, query)?;
+    keep_labelled(conn, &mut set, query)?;
     Ok((set, all))
 }
 
@@ -74,29 +74,13 @@ pub(super) fn words<T: Copy>(values: &[T], word: impl Fn(T) -> &'static str) -> 
 }
 
 /// Keeps the runs of a time that have a part in their name.
-fn keep_labelled(conn: &Connection, set: &mut SeqSet, all: u64, query: &RunQuery) -> Result<()> {
+fn keep_labelled(conn: &Connection, set: &mut SeqSet, query: &RunQuery) -> Result<()> {
     let us = |time: Option<Timestamp>| time.map(Timestamp::as_microsecond);
     let (from, before) = (us(query.created_from), us(query.created_before));
     let part = query.name.as_deref().unwrap_or_default().to_lowercase();
-    if from.is_none() && before.is_none() && part.is_empty() {
-        return Ok(());
+    if from.is_some() || before.is_some() || !part.is_empty() {
+        *set = labels::matching(conn, set, from.unwrap_or(i64::MIN), before.unwrap_or(i64::MAX), &part)?;
     }
-    let (from, before) = (from.unwrap_or(i64::MIN), before.unwrap_or(i64::MAX));
-    if !are_few(set, all) {
-        *set = labels::matching(conn, set, from, before, &part)?;
-        return Ok(());
-    }
-    let mut kept = SeqSet::default();
-    let mut test = conn.prepare_cached(
-        "SELECT created_us >= ?2 AND created_us < ?3 AND (?4 = '' OR instr(name_folded, ?4) > 0) FROM runs \
-         WHERE seq = ?1",
-    )?;
-    for seq in set.ascending(0) {
-        if test.query_row(params![seq, from, before, part], |row| row.get(0))? {
-            kept.insert(seq);
-        }
-    }
-    *set = kept;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! an index of 50,000 entries and probing another for each takes tens of milliseconds.) Counts and pages come from the
 //! same set, so a total is true by construction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -102,10 +102,46 @@ impl SeqSet {
         })
     }
 
+    /// Tells the members, smallest first.
+    pub(super) fn for_each<E>(&self, mut f: impl FnMut(i64) -> Result<(), E>) -> Result<(), E> {
+        for (piece, words) in &self.pieces {
+            for (first, word) in firsts(*piece).zip(words.iter()) {
+                let mut rest = *word;
+                while rest != 0 {
+                    f(first + i64::from(rest.trailing_zeros()))?;
+                    rest &= rest - 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the members of which `f` says so, which is asked about the smallest first.
+    pub(super) fn retain<E>(&mut self, mut f: impl FnMut(i64) -> Result<bool, E>) -> Result<(), E> {
+        for (piece, words) in &mut self.pieces {
+            for (first, word) in firsts(*piece).zip(words.iter_mut()) {
+                let mut rest = *word;
+                while rest != 0 {
+                    if !f(first + i64::from(rest.trailing_zeros()))? {
+                        *word &= !(rest & rest.wrapping_neg());
+                    }
+                    rest &= rest - 1;
+                }
+            }
+        }
+        self.pieces.retain(|_, words| words.iter().any(|word| *word != 0));
+        Ok(())
+    }
+
     fn load_piece(&mut self, piece: i64, bits: &[u8]) -> Result<(), DbError> {
         let words = self.pieces.entry(piece).or_insert_with(empty_words);
         decode(bits, words)
     }
+}
+
+/// The numbers that the words of a piece begin with.
+fn firsts(piece: i64) -> impl Iterator<Item = i64> {
+    (piece << PIECE_BITS..).step_by(64)
 }
 
 fn members(piece: i64, bits: impl Iterator<Item = usize>) -> impl Iterator<Item = i64> {
@@ -265,13 +301,14 @@ pub(super) struct Changes {
     pub(super) keys: Keys,
     /// By facet id: the row number times two, plus one to add it.
     by_facet: BTreeMap<i64, Vec<i64>>,
-    ids: std::collections::HashMap<(Facet, String), i64>,
+    ids: HashMap<Facet, HashMap<String, i64>>,
 }
 
 impl Changes {
     /// The id of a value, which is made when it is new.
     pub(super) fn id(&mut self, conn: &Connection, facet: Facet, value: &str) -> Result<i64, DbError> {
-        if let Some(id) = self.ids.get(&(facet, value.to_owned())) {
+        let known = self.ids.entry(facet).or_default();
+        if let Some(id) = known.get(value) {
             return Ok(*id);
         }
         let mut find = conn.prepare_cached("SELECT facet_id FROM facets WHERE kind = ? AND value = ?")?;
@@ -283,7 +320,7 @@ impl Changes {
                 add.insert(params![facet.as_str(), value])?
             }
         };
-        self.ids.insert((facet, value.to_owned()), id);
+        known.insert(value.to_owned(), id);
         Ok(id)
     }
 
@@ -390,6 +427,12 @@ mod tests {
             prop_assert_eq!(left.ascending(at).collect::<Vec<_>>(), a.range(at + 1..).copied().collect::<Vec<_>>());
             prop_assert_eq!(left.descending(at).collect::<Vec<_>>(), a.range(..at).rev().copied().collect::<Vec<_>>());
             prop_assert_eq!(left.contains(at), a.contains(&at));
+            let mut told = Vec::new();
+            left.for_each(|seq| { told.push(seq); Ok::<_, ()>(()) }).unwrap();
+            prop_assert_eq!(told, a.iter().copied().collect::<Vec<_>>());
+            let mut even = left.clone();
+            even.retain(|seq| Ok::<_, ()>(seq % 2 == 0)).unwrap();
+            prop_assert_eq!(even, set(&a.iter().copied().filter(|seq| seq % 2 == 0).collect()));
         }
 
         #[test]

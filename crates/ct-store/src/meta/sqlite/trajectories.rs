@@ -30,7 +30,7 @@ fn keep_of_run(conn: &Connection, set: &mut SeqSet, run: &RunId) -> Result<()> {
         Some((seq, count)) if count > WALKED_MAX => {
             let mut runs = SeqSet::default();
             runs.insert(seq);
-            of_run = columns::of_runs(conn, set, &runs)?;
+            return columns::keep_of_runs(conn, set, &runs);
         }
         Some((seq, _)) => {
             let mut find = conn.prepare_cached("SELECT seq FROM trajectories WHERE run = ?")?;
@@ -59,7 +59,7 @@ fn keep_by_run(conn: &Connection, set: &mut SeqSet, query: &TrajectoryQuery) -> 
     let any_run = RunQuery { include_deleted: query.include_deleted, ..RunQuery::default() };
     if of_run != any_run {
         let (runs, _) = matching_runs(conn, &of_run)?;
-        *set = columns::of_runs(conn, set, &runs)?;
+        columns::keep_of_runs(conn, set, &runs)?;
     }
     Ok(())
 }
