@@ -434,16 +434,40 @@ pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 100 && text.chars().all(allowed) && !text.starts_with(['.', '-'])
 }
 
-/// Whether the workspace can lie there: it must not hide what the system needs.
+/// Whether the workspace can lie there: it must not hide what the system or a scorer needs.
 pub(crate) fn is_workdir(path: &str) -> bool {
-    let system = [
-        "bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "proc", "sys", "dev", "run", "tests",
+    let taken = [
+        "bin",
+        "sbin",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "usr",
+        "etc",
+        "proc",
+        "sys",
+        "dev",
+        "run",
+        "tmp",
+        "tests",
+        "agent",
+        "environment",
+        "logs",
+        "results",
+        "service",
+        "services",
+        "shared",
+        "solution",
+        "solutions",
+        "state",
+        "trial",
     ];
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let plain = |part: &&str| is_name(part);
     path.starts_with('/')
         && parts.iter().all(plain)
-        && parts.first().is_some_and(|first| !system.contains(first))
+        && parts.first().is_some_and(|first| !taken.contains(first))
         && !path.contains(':')
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use serde::Serialize;
@@ -343,11 +344,12 @@ fn tame_now(folder: &Path, aside: &Path) -> Vec<String> {
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(aside) = rustix::fs::open(aside, flags, Mode::empty()) else { return removed };
-    let mut count = 0;
+    // A name that is taken would keep what is moved where it is.
+    static MOVED: AtomicU64 = AtomicU64::new(0);
     walk(folder, &mut |path, found| {
         if found.kind == FileType::Directory {
-            count += 1;
-            let take = || rustix::fs::renameat(found.folder, &*found.name, &aside, count.to_string());
+            let name = MOVED.fetch_add(1, Ordering::Relaxed).to_string();
+            let take = || rustix::fs::renameat(found.folder, &*found.name, &aside, &*name);
             // A folder that is not ours to write keeps what is in it, and one to be moved must be so itself.
             let gone = take().is_ok() || found.open_up() && take().is_ok();
             told(path, gone);

@@ -38,6 +38,7 @@ async fn links_deep_down(kind: SandboxKind) {
     assert!(ended.removed().iter().any(|path| path.starts_with("d/d/d/")), "{:?}", ended.removed());
     assert!(ended.removed().contains(&"closed/out".to_owned()), "{:?}", ended.removed());
     assert_eq!(score(&written, &ended).await.value(), Some(0.0));
+    assert!(!ended.removed().iter().any(|path| path.contains("cannot")), "{:?}", ended.removed());
 }
 
 async fn a_place_too_deep_to_count(kind: SandboxKind) {
