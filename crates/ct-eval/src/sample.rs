@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::agent::{self, Agent, Work};
-use crate::log::{Ended, Recorder, SampleParts, error_json, new_id};
+use crate::log::{Ended, Recorder, SampleParts, error_json, new_id, usages_json};
 use crate::outcome::{SampleOutcome, diff_json, landed_together, not_ready_json, score_json, together};
 use crate::policy::{self, Policy, sentence};
 use crate::spec::{EvalSpec, SampleSpec};
@@ -78,16 +78,13 @@ pub(crate) async fn run(
         recorder: &recorder,
     };
     let json = parts.to_json();
-    let usages = |usages: &std::collections::BTreeMap<String, ct_model::ModelUsage>| {
-        serde_json::to_value(usages).unwrap_or_default()
-    };
     let error = match &ended {
         Ended::Error(message) => Some(message),
         _ => None,
     };
     let row = json!({
         "error": error, "scores": scores, "metadata": {"side_tasks": sample.sides},
-        "model_usage": usages(recorder.usage()), "role_usage": usages(recorder.role_usage()),
+        "model_usage": usages_json(recorder.usage()), "role_usage": usages_json(recorder.role_usage()),
     });
     Finished { id: sample.id.clone(), epoch, json, row, outcome }
 }

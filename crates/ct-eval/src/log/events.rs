@@ -372,7 +372,7 @@ fn seconds(time: Duration) -> f64 {
 }
 
 /// A usage as logs write it: token counts are always there, the rest where it is known.
-pub(crate) fn usage_json(usage: &ModelUsage) -> Value {
+fn usage_json(usage: &ModelUsage) -> Value {
     let mut json = json!({
         "input_tokens": usage.input_tokens.unwrap_or(0), "output_tokens": usage.output_tokens.unwrap_or(0),
         "total_tokens": usage.total_tokens.unwrap_or(0),
@@ -389,6 +389,11 @@ pub(crate) fn usage_json(usage: &ModelUsage) -> Value {
         }
     }
     json
+}
+
+/// Usages by model or role.
+pub(crate) fn usages_json(usages: &BTreeMap<String, ModelUsage>) -> Value {
+    Value::Object(usages.iter().map(|(key, usage)| (key.clone(), usage_json(usage))).collect())
 }
 
 /// What a model gave.

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ct_environment::Place;
-use ct_model::ModelUsage;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::events::{time, usage_json};
+use super::events::{time, usages_json};
 use super::sample::error_json;
 use crate::model::Model;
 use crate::outcome::Totals;
@@ -69,7 +68,7 @@ pub(crate) fn header(start: &Value, parts: &HeaderParts<'_>) -> Value {
         },
         "stats": {
             "started_at": time(parts.started_at), "completed_at": time(Timestamp::now()),
-            "model_usage": usages(&totals.usage), "role_usage": usages(&totals.role_usage),
+            "model_usage": usages_json(&totals.usage), "role_usage": usages_json(&totals.role_usage),
             "connection_limit_history": [],
         },
     });
@@ -77,10 +76,6 @@ pub(crate) fn header(start: &Value, parts: &HeaderParts<'_>) -> Value {
         header.insert("error".to_owned(), error_json(error));
     }
     header
-}
-
-fn usages(usages: &BTreeMap<String, ModelUsage>) -> Value {
-    Value::Object(usages.iter().map(|(key, usage)| (key.clone(), usage_json(usage))).collect())
 }
 
 fn plan(spec: &EvalSpec) -> Value {

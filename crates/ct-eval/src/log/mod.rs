@@ -9,7 +9,7 @@ mod header;
 mod ids;
 mod sample;
 
-pub(crate) use events::{ModelCall, Recorder, ToolRun, output as output_json};
+pub(crate) use events::{ModelCall, Recorder, ToolRun, output as output_json, usages_json};
 pub(crate) use file::LogFile;
 pub(crate) use header::{HeaderParts, LogIds, header, selected_name, start};
 pub(crate) use ids::new_id;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::events::{Recorder, message_json, time, usage_json};
+use super::events::{Recorder, message_json, time, usages_json};
 use crate::model::Message;
 
 /// How a sample ended, if not by itself.
@@ -46,9 +46,6 @@ impl SampleParts<'_> {
     pub(crate) fn to_json(&self) -> Vec<u8> {
         let recorder = self.recorder;
         let messages: Vec<Value> = self.messages.iter().map(message_json).collect();
-        let usages = |map: &std::collections::BTreeMap<String, ct_model::ModelUsage>| {
-            Value::Object(map.iter().map(|(key, usage)| (key.clone(), usage_json(usage))).collect())
-        };
         let output = self.output.clone();
         let output = output.unwrap_or_else(|| json!({"model": "", "choices": [], "completion": ""}));
         let mut out = Vec::with_capacity(recorder.events().len() + recorder.pool().len() + (64 << 10));
@@ -66,8 +63,8 @@ impl SampleParts<'_> {
         object.field("metadata", &Value::Object(self.metadata.clone()));
         object.field("store", &json!({}));
         object.raw("events", &[b"[", recorder.events(), b"]"]);
-        object.field("model_usage", &usages(recorder.usage()));
-        object.field("role_usage", &usages(recorder.role_usage()));
+        object.field("model_usage", &usages_json(recorder.usage()));
+        object.field("role_usage", &usages_json(recorder.role_usage()));
         object.field("started_at", &json!(time(recorder.started_at())));
         object.field("completed_at", &json!(time(Timestamp::now())));
         object.field("total_time", &json!(recorder.total_time().as_secs_f64()));

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::thread;
 
 use ct_model::{
-    LogFormat, OutcomeCounts, RunEdit, RunId, RunQuery, TaskCounts, TrajectoryDocument, TrajectoryQuery,
+    LogFormat, OutcomeCounts, RunEdit, RunId, RunQuery, RunStatus, TaskCounts, TrajectoryDocument,
+    TrajectoryQuery,
 };
 use ct_store::{Actor, CommitMode, Committed, Conflict, GcOptions, StoreError};
 use proptest::prelude::*;
@@ -200,6 +201,52 @@ fn what_cannot_be_stored_is_refused() {
     let other = home.store.begin_ingest().unwrap();
     let error = other.commit(new_run(&draft("r", 0), log), CommitMode::New).unwrap_err();
     assert!(matches!(error, StoreError::Invalid { .. }), "{error:?}");
+}
+
+#[test]
+fn versions_of_a_growing_log_go_when_the_next_has_all_of_them() {
+    let home = Home::new();
+    let sample = |crc32: u32| {
+        json!({"eval_sample_range": {
+            "samplePath": "s", "compressionMethod": 0, "compressedStart": 1, "compressedSize": 2, "uncompressedSize": 2,
+            "crc32": crc32,
+        }})
+    };
+    let version = |bytes: &str, status, crcs: &[u32]| {
+        let mut version = draft("grows", crcs.len()).status(status);
+        version.bytes = bytes.into();
+        version.eval_id = Some("e".to_owned());
+        crcs.iter().enumerate().fold(version, |version, (n, crc)| version.one(n, sample(*crc)))
+    };
+    let revisions = |id: &RunId| -> Vec<u64> {
+        home.store.run(id).unwrap().revisions.iter().map(|revision| revision.revision).collect()
+    };
+    let (started, success) = (RunStatus::Started, RunStatus::Success);
+    let id = home.add(&version("one", started, &[1]));
+    let replace = |next: &Draft| add(&home.store, next, CommitMode::Replace(id.clone())).unwrap();
+    replace(&version("one two", started, &[1, 2]));
+    assert_eq!(revisions(&id), [0; 0], "the first is in the second");
+    // A sample that is another now: its earlier bytes are nowhere else.
+    replace(&version("one two'", started, &[1, 7]));
+    assert_eq!(revisions(&id), [2]);
+    // One that is missing.
+    replace(&version("two'", started, &[7]));
+    assert_eq!(revisions(&id), [2, 3]);
+    replace(&version("two' three", success, &[7, 3]));
+    assert_eq!(revisions(&id), [2, 3], "the fourth was only on the way");
+    // What was whole once is kept, whatever comes after it.
+    replace(&version("two' three four", success, &[7, 3, 4]));
+    assert_eq!(revisions(&id), [2, 3, 5]);
+    // So is an unfinished log of another eval.
+    let other = version("another", started, &[9]);
+    let mut document = document("other");
+    merge(&mut document, sample(9));
+    let documents = vec![document];
+    let other_id = home.add(&Draft { documents: documents.clone(), ..other });
+    let next = version("another, and not", success, &[9]);
+    let next = Draft { eval_id: Some("f".to_owned()), documents, ..next };
+    add(&home.store, &next, CommitMode::Replace(other_id.clone())).unwrap();
+    assert_eq!(revisions(&other_id), [1]);
 }
 
 #[test]

@@ -389,7 +389,7 @@ pub(super) fn commit(
 /// How many trajectories the present version of a run has, if its log was unfinished and is of this eval.
 fn growing(conn: &Connection, old: &StoredRun, eval_id: Option<&str>) -> Result<Option<u64>> {
     let mut count = conn.prepare_cached(
-        "SELECT (SELECT COUNT(*) FROM trajectories WHERE run = seq) FROM runs \
+        "SELECT (SELECT COUNT(*) FROM trajectories WHERE run = ?1) FROM runs \
          WHERE seq = ?1 AND status = ?2 AND eval_id = ?3",
     )?;
     let started = RunStatus::Started.as_str();
