@@ -130,7 +130,7 @@ impl Distribution {
             .iter()
             .filter_map(|point| measure.of(point).map(|value| (value, point.side.is_some())))
             .collect();
-        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let max = values.last()?.0;
         let (end, width) = match measure {
             // Scores are given on one of these scales, and are comparable only along all of it.
