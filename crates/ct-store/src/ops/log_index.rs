@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ct_log::source::Source;
 use ct_log::{Limits, Log, LogError, StoredRange};
@@ -38,6 +38,8 @@ impl LogIndexes {
 /// The samples of one log.
 pub(super) struct LogIndex {
     log: Log,
+    /// Of its header, once it was read.
+    facts: OnceLock<HeaderFacts>,
     /// Positions in the list of samples.
     by_sample: HashMap<(String, u64), usize>,
     by_member: HashMap<String, usize>,
@@ -55,11 +57,16 @@ impl LogIndex {
             Some(_) => Vec::new(),
             None => document_ranges(&log, &source)?,
         };
-        Ok(Self { by_sample, by_member, document_ranges, log })
+        Ok(Self { by_sample, by_member, document_ranges, log, facts: OnceLock::new() })
     }
 
+    /// What the header says. A registration that is tried again does not read it again.
     pub(super) fn facts(&self) -> Result<HeaderFacts, LogError> {
-        Ok(HeaderFacts::from_value(&self.log.header()?.value))
+        if let Some(facts) = self.facts.get() {
+            return Ok(facts.clone());
+        }
+        let facts = HeaderFacts::from_value(&self.log.header()?.value);
+        Ok(self.facts.get_or_init(|| facts).clone())
     }
 
     /// What was found to be wrong with the log, in sentences.
