@@ -142,12 +142,14 @@ impl Logs<'_> {
         if store.meta().run_is_deleted(run)? == Some(true) {
             return Err(Conflict::RunDeleted { run: run.clone() }.into());
         }
+        // What is known comes first: only what is not makes a request.
+        let keys = [LogFormat::Eval, LogFormat::Json].map(|format| ObjectKey::new(run.clone(), format));
         let mut object = None;
-        for format in [LogFormat::Eval, LogFormat::Json] {
-            object = store.arrived_object(&ObjectKey::new(run.clone(), format), self.actor)?;
-            if object.is_some() {
-                break;
-            }
+        for key in &keys {
+            object = object.map_or_else(|| store.object(key), |found| Ok(Some(found)))?;
+        }
+        for key in &keys {
+            object = object.map_or_else(|| store.arrived_object(key, self.actor), |found| Ok(Some(found)))?;
         }
         let object = object.ok_or_else(|| not_uploaded(&format!("{run}.eval")))?;
         let replaced = self.replaces.as_ref().map(|replaced| &replaced.run);
