@@ -65,7 +65,9 @@ class Server:
 
     def __init__(self, data_dir, *options, limited=False):
         self.env = {"CONTROL_TOWER_DATA_DIR": str(data_dir), "XDG_CACHE_HOME": str(WORK / "cache")}
-        run([CT, "users", "add", "bench", "--scope", "admin", "--password-stdin"], self.env, input=b"a long password\n")
+        # A store that was kept has the account; signing in tells whether there is one.
+        subprocess.run([CT, "users", "add", "bench", "--scope", "admin", "--password-stdin"], env={**os.environ, **self.env},
+                       input=b"a long password\n", capture_output=True)
         self.process = subprocess.Popen([CT, "serve", "--bind", "127.0.0.1:0", "--private", "--format", "json", *options],
                                         env={**os.environ, **self.env}, stdout=subprocess.PIPE,
                                         stderr=open(WORK / "serve.log", "ab"), preexec_fn=limit_memory if limited else None)
