@@ -42,7 +42,7 @@ fn remove_files(folder: &Path) {
         if name.starts_with(PREFIX)
             && name.ends_with(SUFFIX)
             && entry.file_type().is_ok_and(|kind| kind.is_file())
-            && is_left(&entry.path())
+            && let Some(_lock) = lock_left(&entry.path())
         {
             // One that cannot be removed does no harm.
             let _ = fs::remove_file(entry.path());
@@ -50,9 +50,10 @@ fn remove_files(folder: &Path) {
     }
 }
 
-/// Whether nobody holds the lock on a file.
-fn is_left(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+/// The lock on a file that nobody holds. It is kept until the file is gone: who is only just about to lock what they made
+/// waits for it, and then sees that they lost it.
+fn lock_left(path: &Path) -> Option<File> {
+    File::open(path).ok().filter(|file| file.try_lock().is_ok())
 }
 
 /// A folder for what is made on the way, gone when this is dropped.
@@ -97,7 +98,7 @@ fn remove_folders(parent: &Path) {
         if entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX)
             && entry.file_type().is_ok_and(|kind| kind.is_dir())
             && lock.symlink_metadata().is_ok_and(|found| found.is_file())
-            && is_left(&lock)
+            && let Some(_lock) = lock_left(&lock)
         {
             let _ = fs::remove_dir_all(path);
         }
@@ -128,5 +129,23 @@ mod tests {
         let names: Vec<_> =
             fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["ct-strange"]);
+    }
+
+    #[test]
+    fn who_makes_one_while_others_look_for_leftovers_keeps_it() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let folder = TemporaryFolder::new_in(parent.path()).unwrap();
+                        let file = file_in(parent.path()).unwrap();
+                        std::thread::yield_now();
+                        assert!(folder.path().join(FOLDER_LOCK).exists() && file.path().exists());
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }
