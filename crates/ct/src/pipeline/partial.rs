@@ -132,6 +132,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_stays_locked_until_it_is_gone() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("left");
+        fs::write(&path, "").unwrap();
+        let left = lock_left(&path).unwrap();
+        // Who has only just made it waits here, and looks then whether it is still there.
+        let maker = File::open(&path).unwrap();
+        assert!(maker.try_lock().is_err() && lock_left(&path).is_none());
+        drop(left);
+        assert!(maker.try_lock().is_ok());
+    }
+
+    #[test]
     fn who_makes_one_while_others_look_for_leftovers_keeps_it() {
         let parent = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
