@@ -245,12 +245,7 @@ impl SqliteStore {
         f: impl FnOnce(&Connection) -> std::result::Result<T, DbError>,
     ) -> Result<T> {
         self.be_writable()?;
-        self.with(doing, |conn| {
-            let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-            let value = f(&tx)?;
-            tx.commit()?;
-            Ok(value)
-        })
+        self.with(doing, |conn| write_whole(conn, f))
     }
 
     /// As [`Self::write`], for what may be undone by a power cut, though not by the death of a process.
@@ -262,13 +257,7 @@ impl SqliteStore {
         self.be_writable()?;
         self.with(doing, |conn| {
             conn.execute_batch("PRAGMA synchronous = NORMAL")?;
-            let result = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)
-                .map_err(DbError::from)
-                .and_then(|tx| {
-                    let value = f(&tx)?;
-                    tx.commit()?;
-                    Ok(value)
-                });
+            let result = write_whole(conn, f);
             conn.execute_batch("PRAGMA synchronous = FULL")?;
             result
         })
@@ -283,13 +272,7 @@ impl SqliteStore {
         self.be_writable()?;
         self.with(doing, |conn| {
             conn.busy_timeout(Duration::ZERO)?;
-            let result = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)
-                .map_err(DbError::from)
-                .and_then(|tx| {
-                    let value = f(&tx)?;
-                    tx.commit()?;
-                    Ok(value)
-                });
+            let result = write_whole(conn, f);
             conn.busy_timeout(BUSY_TIMEOUT)?;
             result
         })
@@ -502,6 +485,17 @@ impl SqliteStore {
 }
 
 /// Reads the file alone: the caller sees to it that it does not change.
+/// All that `f` writes, or nothing of it when it fails.
+fn write_whole<T>(
+    conn: &Connection,
+    f: impl FnOnce(&Connection) -> std::result::Result<T, DbError>,
+) -> std::result::Result<T, DbError> {
+    let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    let value = f(&tx)?;
+    tx.commit()?;
+    Ok(value)
+}
+
 fn connect_file_alone(path: &Path) -> std::result::Result<Connection, rusqlite::Error> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
