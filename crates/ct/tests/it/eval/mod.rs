@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use ct_log::Log;
 use serde_json::{Value, json};
 
+use crate::server::Served;
 use crate::support::{Home, not_tested};
 
 mod choice;
@@ -51,6 +52,17 @@ fn command(home: &Home, arguments: &[&str]) -> Command {
     let mut command = home.command(&all);
     command.env("PATH", std::env::var_os("PATH").unwrap());
     command
+}
+
+/// As [`command`], for a run that goes to a server of `owner`'s, which comes with it.
+fn command_to_server(home: &Home, owner: &Home, arguments: &[&str]) -> (Command, Served) {
+    owner.ct_with_input(&["users", "add", "ana", "--password-stdin"], "a long password\n");
+    let token = owner.json(&["tokens", "create", "ana", "--format", "json"])["token"].clone();
+    let server = Served::start(owner, &["--public"]);
+    let mut command = command(home, arguments);
+    command.env("CONTROL_TOWER_API_BASE_URL", &server.url);
+    command.env("CONTROL_TOWER_API_TOKEN", token.as_str().unwrap());
+    (command, server)
 }
 
 fn run(home: &Home, arguments: &[&str]) -> Output {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::server::Served;
 
 #[test]
 fn a_run_is_shown_on_its_server_while_it_goes_on() {
@@ -15,11 +14,8 @@ fn a_run_is_shown_on_its_server_while_it_goes_on() {
         return;
     }
     let owner = Home::new();
-    owner.ct_with_input(&["users", "add", "ana", "--password-stdin"], "a long password\n");
-    let token = owner.json(&["tokens", "create", "ana", "--format", "json"])["token"].clone();
-    let server = Served::start(&owner, &["--public"]);
     // The last sample waits until the others are seen on the server.
-    let script = json!([bash("echo hello > greeting.txt"), bash("sleep 6"), submit()]);
+    let script = json!([bash("echo hello > greeting.txt"), bash("sleep 12"), submit()]);
     let model = turns(&home, "slow.json", &script);
     let arguments = [
         "--policy",
@@ -37,9 +33,7 @@ fn a_run_is_shown_on_its_server_while_it_goes_on() {
         "--format",
         "json",
     ];
-    let mut command = command(&home, &arguments);
-    command.env("CONTROL_TOWER_API_BASE_URL", &server.url);
-    command.env("CONTROL_TOWER_API_TOKEN", token.as_str().unwrap());
+    let (mut command, server) = command_to_server(&home, &owner, &arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let runs = || {
         let mut list = home.command(&["runs", "list", "--server", &server.url, "--format", "json"]);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::server::Served;
 
 /// Starts a run of many slow samples, and waits until some are in the log.
 #[expect(clippy::zombie_processes, reason = "whoever asked for it waits for it")]
@@ -147,9 +146,6 @@ fn a_second_ctrl_c_ends_at_once() {
         return;
     }
     let owner = Home::new();
-    owner.ct_with_input(&["users", "add", "ana", "--password-stdin"], "a long password\n");
-    let token = owner.json(&["tokens", "create", "ana", "--format", "json"])["token"].clone();
-    let server = Served::start(&owner, &["--public"]);
     let model = turns(&home, "slow.json", &json!([bash("echo hello > greeting.txt; sleep 1000"), submit()]));
     let arguments = [
         "--policy",
@@ -164,9 +160,7 @@ fn a_second_ctrl_c_ends_at_once() {
         "json",
         "--verbose",
     ];
-    let mut command = command(&home, &arguments);
-    command.env("CONTROL_TOWER_API_BASE_URL", &server.url);
-    command.env("CONTROL_TOWER_API_TOKEN", token.as_str().unwrap());
+    let (mut command, server) = command_to_server(&home, &owner, &arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = lines_of(&mut child);
     wait_for(&lines, "1 sample to run");
