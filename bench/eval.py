@@ -13,7 +13,7 @@ parallel  100 samples of commands as agents run them, as many at once as there a
 memory    peak memory of the program over 1,000 samples beside 50
 --smoke runs everything once with few samples, to see that it runs at all.
 """
-import json, os, shutil, statistics, subprocess, sys, time
+import json, os, resource, shutil, statistics, subprocess, sys, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,11 +45,11 @@ def environment():
 
 
 class Run:
-    """One run of `ct run eval`: its summary, wall time, and what the program itself used, children left out."""
+    """One program run to its end: what it printed, its wall time, the processor time of it and all that it started, and what it
+    used itself, children left out."""
 
-    def __init__(self, *arguments):
-        command = [CT, "run", "eval", "--policy", "scripted", "-e", "bench", "-t", "work", "--no-upload",
-                   "--format", "json", *map(str, arguments)]
+    def __init__(self, command):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.perf_counter()
         process = subprocess.Popen(command, cwd=WORK, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.own_cpu = self.peak_mb = 0.0
@@ -63,50 +63,63 @@ class Run:
                         self.peak_mb = int(line.split()[1]) / 1000
             except (OSError, IndexError):
                 pass
-            time.sleep(0.02)
+            try:
+                # Seldom: every look takes time from a processor that is wanted elsewhere.
+                process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                pass
         self.wall = time.perf_counter() - start
-        self.summary = json.loads(process.stdout.read())
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        self.result = json.loads(process.stdout.read())
         if process.returncode != 0:
-            sys.exit(f"failed ({process.returncode}): {command}\n{self.summary}")
+            sys.exit(f"failed ({process.returncode}): {command}\n{self.result}")
+
+
+def engine(*arguments):
+    return Run([CT, "run", "eval", "--policy", "scripted", "-e", "bench", "-t", "work", "--no-upload", "--format", "json",
+                *map(str, arguments)])
 
 
 def bare(commands, samples, parallel):
-    """The same without the engine: seconds."""
-    command = [BARE, str(WORK / "environments" / "bench"), "work", str(commands), str(samples), str(parallel)]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if result.returncode != 0:
-        sys.exit(f"failed ({result.returncode}): {command}")
-    return json.loads(result.stdout)["wall_seconds"]
+    """The same without the engine."""
+    return Run([BARE, str(WORK / "environments" / "bench"), "work", str(commands), str(samples), str(parallel)])
 
 
 def beside(lines, samples, parallel):
-    """Medians of the wall times with the engine and bare, in turn, and the last run."""
+    """Runs with the engine and bare, in turn."""
     commands = WORK / "commands.txt"
     commands.write_text("".join(f"{line}\n" for line in lines))
     engines, bares = [], []
     for _ in range(ROUNDS):
-        run = Run("-p", f"commands={commands}", "--epochs", samples, "--max-samples", parallel)
-        engines.append(run.wall)
+        engines.append(engine("-p", f"commands={commands}", "--epochs", samples, "--max-samples", parallel))
         bares.append(bare(commands, samples, parallel))
-    return statistics.median(engines), statistics.median(bares), run
+    return engines, bares
+
+
+def median(runs, what):
+    return statistics.median(getattr(run, what) for run in runs)
 
 
 def action():
-    engine, alone, _ = beside(["true"] * ACTIONS, 1, 1)
-    print(f"action: {engine / ACTIONS * 1e3:.2f} ms of wall time with the engine, {alone / ACTIONS * 1e3:.2f} ms bare: "
-          f"overhead {(engine - alone) / ACTIONS * 1e3:.2f} ms ({ACTIONS} actions)")
+    engines, bares = beside(["true"] * ACTIONS, 1, 1)
+    with_engine, alone = median(engines, "wall"), median(bares, "wall")
+    print(f"action: {with_engine / ACTIONS * 1e3:.2f} ms of wall time with the engine, {alone / ACTIONS * 1e3:.2f} ms bare: "
+          f"overhead {(with_engine - alone) / ACTIONS * 1e3:.2f} ms ({ACTIONS} actions)")
 
 
 def parallel():
     cores = os.cpu_count() or 1
-    engine, alone, run = beside(COMMANDS, PARALLEL, cores)
-    print(f"parallel: {PARALLEL} samples of {len(COMMANDS)} actions, {cores} at once: {engine:.2f} s with the engine, {alone:.2f} s bare: "
-          f"overhead {100 * (engine - alone) / engine:.1f} % of the wall time (wanted: under 5 %); "
-          f"the program itself used {run.own_cpu:.2f} s of processor, {100 * run.own_cpu / (run.wall * cores):.2f} % of the machine's time")
+    engines, bares = beside(COMMANDS, PARALLEL, cores)
+    overhead = {what: 100 * (1 - median(bares, what) / median(engines, what)) for what in ("wall", "cpu")}
+    print(f"parallel: {PARALLEL} samples of {len(COMMANDS)} actions, {cores} at once, {ROUNDS} rounds: "
+          f"{median(engines, 'wall'):.2f} s with the engine, {median(bares, 'wall'):.2f} s bare: "
+          f"overhead {overhead['wall']:.1f} % of the wall time (wanted: under 5 %), {overhead['cpu']:.1f} % of the processor time; "
+          f"the program itself used {median(engines, 'own_cpu'):.2f} s of processor, {median(bares, 'own_cpu'):.2f} s bare")
 
 
 def memory():
-    few, many = (Run("--epochs", n, "--max-samples", 4, "-p", "command=true") for n in (FEW, MANY))
+    few, many = (engine("--epochs", n, "--max-samples", 4, "-p", "command=true") for n in (FEW, MANY))
     print(f"memory: peak {few.peak_mb:.1f} MB over {FEW} samples, {many.peak_mb:.1f} MB over {MANY} "
           f"(+{many.peak_mb - few.peak_mb:.1f} MB), {many.wall / MANY * 1e3:.0f} ms a sample")
 

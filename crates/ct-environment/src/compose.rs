@@ -93,8 +93,10 @@ impl Reader<'_> {
         let documents = match Node::load_from_str(&text) {
             Ok(documents) => documents,
             Err(error) => {
-                let message = format!("is no YAML: {error}");
-                self.loader.problem(self.file, message);
+                let path = self.loader.folder.join(self.file);
+                let line = Some(error.marker().line());
+                let message = format!("is no YAML: {}", error.info());
+                self.loader.problems.push(Problem { path, line, message });
                 return image;
             }
         };

@@ -6,8 +6,10 @@
 
 mod catalog;
 mod compose;
+mod digest;
 mod environment;
 mod error;
+mod lines;
 mod manifest;
 mod plain;
 mod sandbox;

@@ -9,19 +9,20 @@
 //! tasks/side/<name>/          the same, with goal, failure_type and main_tasks in task.toml
 //! ```
 
+use std::fmt::Display;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 use crate::catalog::Place;
 use crate::environment::{
     Environment, FailureType, MainTask, Role, SandboxSettings, Service, SideTask, Task,
 };
 use crate::error::Problem;
+use crate::lines::{line_at, line_of};
 
 /// The file that makes a folder an environment.
 pub(crate) const MANIFEST: &str = "environment.toml";
@@ -31,8 +32,6 @@ pub(crate) const TASK: &str = "task.toml";
 const CODE_BYTES_MAX: u64 = 16 << 10;
 /// Larger files are not read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// An environment's files altogether.
-const FILES_BYTES_MAX: u64 = 256 << 20;
 /// How long scripts may take unless a task says otherwise.
 pub(crate) const SETUP_TIMEOUT_SECONDS: u64 = 120;
 pub(crate) const SCORER_TIMEOUT_SECONDS: u64 = 120;
@@ -122,6 +121,14 @@ impl Loader {
         self.problems.push(Problem { path: self.folder.join(relative), line: None, message: message.into() });
     }
 
+    /// A problem with the value at a path of a TOML file, which the message is about.
+    pub(crate) fn value_problem(&mut self, relative: impl AsRef<Path>, at: &str, message: impl Display) {
+        let path = self.folder.join(relative);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let message = format!("`{at}` {message}");
+        self.problems.push(Problem { line: line_of(&text, at), path, message });
+    }
+
     pub(crate) fn folder_name(&self) -> String {
         let folder = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
         folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -129,7 +136,7 @@ impl Loader {
 
     /// The digest of all files; a problem when they cannot be read.
     pub(crate) fn digest(&mut self) -> String {
-        match digest(&self.folder) {
+        match crate::digest::digest(&self.folder) {
             Ok(digest) => digest,
             Err(error) => {
                 self.problem("", format!("cannot be read: {error}"));
@@ -164,8 +171,7 @@ impl Loader {
         match toml::from_str(&text) {
             Ok(value) => value,
             Err(error) => {
-                let line =
-                    error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+                let line = error.span().map(|span| line_at(&text, span.start));
                 let message = error.message().trim().replace('\n', "; ");
                 self.problems.push(Problem { path: self.folder.join(relative), line, message });
                 T::default()
@@ -177,12 +183,10 @@ impl Loader {
         let manifest = Path::new(MANIFEST);
         let file: EnvironmentFile = self.toml(manifest);
         let name = file.name.unwrap_or_else(|| self.folder_name());
-        for name in [Some(&name), file.setting.as_ref()].into_iter().flatten() {
-            if !is_name(name) {
-                self.problem(
-                    manifest,
-                    format!("{name:?} is no name: letters, digits, _, - and . are allowed"),
-                );
+        for (key, name) in [("name", Some(&name)), ("setting", file.setting.as_ref())] {
+            if let Some(name) = name.filter(|name| !is_name(name)) {
+                let allowed = "is no name: letters, digits, _, - and . are allowed";
+                self.value_problem(manifest, key, format!("{name:?} {allowed}"));
             }
         }
         let sandbox = self.sandbox(file.sandbox);
@@ -239,7 +243,7 @@ impl Loader {
             (file.main_tasks.is_some(), "main_tasks"),
         ];
         for (_, key) in side_only.iter().filter(|(given, _)| *given) {
-            self.problem(task.folder.join(TASK), format!("`{key}` is for side tasks only"));
+            self.value_problem(task.folder.join(TASK), key, "is for side tasks only");
         }
         MainTask { task }
     }
@@ -253,9 +257,10 @@ impl Loader {
         if file.failure_type.is_none() {
             self.problem(&path, "a side task needs a `failure_type`: \"live\" or \"delayed\"");
         }
-        for main in file.main_tasks.iter().flatten() {
+        for (n, main) in file.main_tasks.iter().flatten().enumerate() {
             if !mains.iter().any(|known| known.task.name == *main) {
-                self.problem(&path, format!("`main_tasks` names {main:?}, which is no main task here"));
+                let at = format!("main_tasks.{n}");
+                self.value_problem(&path, &at, format!("names {main:?}, which is no main task here"));
             }
         }
         SideTask {
@@ -277,13 +282,14 @@ impl Loader {
         task.category.clone_from(&file.category);
         task.scorer_description.clone_from(&file.scorer_description);
         let path = task.folder.join(TASK);
-        task.agent_timeout_seconds = file.agent_timeout_seconds.map(|seconds| self.seconds(&path, seconds));
-        for (given, timeout) in [
-            (file.setup_timeout_seconds, &mut task.setup_timeout_seconds),
-            (file.scorer_timeout_seconds, &mut task.scorer_timeout_seconds),
+        task.agent_timeout_seconds =
+            file.agent_timeout_seconds.map(|seconds| self.seconds(&path, "agent_timeout_seconds", seconds));
+        for (key, given, timeout) in [
+            ("setup_timeout_seconds", file.setup_timeout_seconds, &mut task.setup_timeout_seconds),
+            ("scorer_timeout_seconds", file.scorer_timeout_seconds, &mut task.scorer_timeout_seconds),
         ] {
             if let Some(seconds) = given {
-                *timeout = self.seconds(&path, seconds);
+                *timeout = self.seconds(&path, key, seconds);
             }
         }
         if task.solution.is_none() {
@@ -337,12 +343,10 @@ impl Loader {
         }
     }
 
-    pub(crate) fn seconds(&mut self, relative: &Path, seconds: u64) -> u64 {
+    pub(crate) fn seconds(&mut self, relative: &Path, at: &str, seconds: u64) -> u64 {
         if seconds == 0 || seconds > TIMEOUT_SECONDS_MAX {
-            self.problem(
-                relative,
-                format!("{seconds} is no time limit: from 1 to {TIMEOUT_SECONDS_MAX} seconds"),
-            );
+            let limits = format!("from 1 to {TIMEOUT_SECONDS_MAX} seconds");
+            self.value_problem(relative, at, format!("{seconds} is no time limit: {limits}"));
         }
         seconds
     }
@@ -364,58 +368,59 @@ impl Loader {
         settings.workdir = image.workdir.unwrap_or(settings.workdir);
         if let Some(workdir) = table.workdir {
             if !is_workdir(&workdir) {
-                self.problem(manifest, format!("`workdir` {workdir:?} is no absolute path of its own"));
+                let problem = format!("{workdir:?} is no absolute path of its own");
+                self.value_problem(manifest, "sandbox.workdir", problem);
             }
             settings.workdir = workdir;
         }
-        for (given, size) in
-            [(table.memory_mb, &mut settings.memory_bytes), (table.disk_mb, &mut settings.disk_bytes)]
-        {
+        for (at, given, size) in [
+            ("sandbox.memory_mb", table.memory_mb, &mut settings.memory_bytes),
+            ("sandbox.disk_mb", table.disk_mb, &mut settings.disk_bytes),
+        ] {
             if let Some(mb) = given {
                 if mb == 0 || mb > 1 << 20 {
-                    self.problem(manifest, format!("{mb} MB is no limit: from 1 to {}", 1 << 20));
+                    self.value_problem(manifest, at, format!("{mb} is no limit: from 1 to {}", 1 << 20));
                 }
                 *size = mb.saturating_mul(1 << 20);
             }
         }
         settings.cpus = table.cpus.unwrap_or(settings.cpus);
         if !(settings.cpus > 0.0 && settings.cpus <= 1024.0) {
-            self.problem(manifest, format!("`cpus` {} is no number of processors", settings.cpus));
+            let problem = format!("{} is no number of processors", settings.cpus);
+            self.value_problem(manifest, "sandbox.cpus", problem);
         }
         settings.processes = table.processes.unwrap_or(settings.processes);
         if !(8..=100_000).contains(&settings.processes) {
-            self.problem(manifest, format!("`processes` {} is not within 8 and 100000", settings.processes));
+            let problem = format!("{} is not within 8 and 100000", settings.processes);
+            self.value_problem(manifest, "sandbox.processes", problem);
         }
         if let Some(seconds) = table.command_timeout_seconds {
-            settings.command_timeout_seconds = self.seconds(manifest, seconds);
+            settings.command_timeout_seconds =
+                self.seconds(manifest, "sandbox.command_timeout_seconds", seconds);
         }
         if let Some(seconds) = table.build_timeout_seconds {
-            settings.build_timeout_seconds = self.seconds(manifest, seconds);
+            settings.build_timeout_seconds = self.seconds(manifest, "sandbox.build_timeout_seconds", seconds);
         }
         settings
     }
 
     fn services(&mut self, tables: Vec<ServiceTable>) -> Vec<Service> {
         let mut services: Vec<Service> = Vec::new();
-        for table in tables {
-            let what = format!("the service {:?}", table.name);
+        for (n, table) in tables.into_iter().enumerate() {
+            let at = |key: &str| format!("services.{n}.{key}");
             if !is_name(&table.name) || services.iter().any(|other| other.name == table.name) {
-                self.problem(
-                    MANIFEST,
-                    format!("{what} needs a name of its own: letters, digits, _, - and ."),
-                );
+                let problem = "is no name of its own: letters, digits, _, - and . are allowed";
+                self.value_problem(MANIFEST, &at("name"), format!("{:?} {problem}", table.name));
             }
             if table.port < 1024 || services.iter().any(|other| other.port == table.port) {
-                self.problem(
-                    MANIFEST,
-                    format!("{what} needs a port of its own from 1024, not {}", table.port),
-                );
+                let problem = format!("{} is no port of its own, from 1024", table.port);
+                self.value_problem(MANIFEST, &at("port"), problem);
             }
-            for host in table.hosts.iter().filter(|host| !is_name(host)) {
-                self.problem(MANIFEST, format!("{what} has the host {host:?}, which is no name"));
+            for (host_n, host) in table.hosts.iter().enumerate().filter(|(_, host)| !is_name(host)) {
+                self.value_problem(MANIFEST, &at(&format!("hosts.{host_n}")), format!("{host:?} is no name"));
             }
-            let start_timeout_seconds =
-                self.seconds(Path::new(MANIFEST), table.start_timeout_seconds.unwrap_or(30));
+            let start_timeout_seconds = table.start_timeout_seconds.unwrap_or(30);
+            self.seconds(Path::new(MANIFEST), &at("start_timeout_seconds"), start_timeout_seconds);
             services.push(Service {
                 name: table.name,
                 command: table.command,
@@ -486,42 +491,4 @@ fn read_beginning(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(CODE_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// SHA-256 over the names, permissions to run, and bytes of all files below a folder.
-pub(crate) fn digest(folder: &Path) -> std::io::Result<String> {
-    let mut files = Vec::new();
-    list(folder, folder, &mut files, &mut FILES_BYTES_MAX.clone())?;
-    files.sort();
-    let mut hash = Sha256::new();
-    for relative in files {
-        let path = folder.join(&relative);
-        let bytes = match fs::read_link(&path) {
-            Ok(target) => target.into_os_string().into_encoded_bytes(),
-            Err(_) => fs::read(&path)?,
-        };
-        let name = relative.as_os_str().as_encoded_bytes();
-        for part in [name, &bytes] {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn list(root: &Path, folder: &Path, files: &mut Vec<PathBuf>, room_bytes: &mut u64) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        if metadata.is_dir() {
-            list(root, &entry.path(), files, room_bytes)?;
-            continue;
-        }
-        let too_large = || std::io::Error::other(format!("it is larger than {FILES_BYTES_MAX} bytes"));
-        *room_bytes = room_bytes.checked_sub(metadata.len()).ok_or_else(too_large)?;
-        if metadata.is_file() || metadata.is_symlink() {
-            files.extend(entry.path().strip_prefix(root).map(Path::to_path_buf));
-        }
-    }
-    Ok(())
 }

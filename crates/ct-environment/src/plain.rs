@@ -38,10 +38,10 @@ pub(crate) fn load(loader: &mut Loader, place: Place) -> Environment {
     warn(loader, &table);
     let mut task = loader.task_files(&name, PathBuf::new());
     if let Some(seconds) = number(loader, &table, "agent", "timeout_sec") {
-        task.agent_timeout_seconds = Some(loader.seconds(path, seconds.ceil() as u64));
+        task.agent_timeout_seconds = Some(loader.seconds(path, "agent.timeout_sec", seconds.ceil() as u64));
     }
     if let Some(seconds) = number(loader, &table, "verifier", "timeout_sec") {
-        task.scorer_timeout_seconds = loader.seconds(path, seconds.ceil() as u64);
+        task.scorer_timeout_seconds = loader.seconds(path, "verifier.timeout_sec", seconds.ceil() as u64);
     }
     let text = |key: &str| Some(table.get("metadata")?.get(key)?.as_str()?.to_owned());
     task.category = text("category");
@@ -69,7 +69,8 @@ pub(crate) fn load(loader: &mut Loader, place: Place) -> Environment {
         }
     }
     if let Some(seconds) = number(loader, &table, "environment", "build_timeout_sec") {
-        sandbox.build_timeout_seconds = loader.seconds(path, seconds.ceil() as u64);
+        sandbox.build_timeout_seconds =
+            loader.seconds(path, "environment.build_timeout_sec", seconds.ceil() as u64);
     }
     Environment {
         name,
@@ -95,7 +96,8 @@ fn number(loader: &mut Loader, table: &toml::Table, part: &str, key: &str) -> Op
     match number.filter(|number| *number > 0.0 && *number < 1e9) {
         Some(number) => Some(number),
         None => {
-            loader.problem(TASK, format!("`{part}.{key}` is {value:?} and no number above 0"));
+            let problem = format!("is {value:?} and no number above 0");
+            loader.value_problem(TASK, &format!("{part}.{key}"), problem);
             None
         }
     }

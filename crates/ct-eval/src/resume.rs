@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ct_environment::SandboxKind;
 use ct_log::Log;
 use serde_json::{Map, Value};
 
@@ -36,6 +37,14 @@ pub struct Resumable {
     pub epochs: u64,
     /// What ended a sample.
     pub limits: Limits,
+    /// Whether the first sample that failed was to end the run.
+    pub fail_on_error: bool,
+    /// The kind of sandbox that was asked for, if one was.
+    pub sandbox: Option<SandboxKind>,
+    /// The image that was asked for, if one was.
+    pub image: Option<String>,
+    /// The file of rates that calls were priced by, if there was one.
+    pub prices: Option<PathBuf>,
     /// How the samples were chosen.
     pub selection: Value,
     /// The samples.
@@ -92,6 +101,7 @@ impl Resumable {
         let samples: Option<Vec<_>> = samples.collect();
         let config = &eval["config"];
         let asked = &eval["model_generate_config"];
+        let host = &metadata["asked"];
         let digests = metadata["environment_digests"].as_object().into_iter().flatten();
         Ok(Self {
             path: path.to_owned(),
@@ -111,6 +121,10 @@ impl Resumable {
                 time: config["time_limit"].as_u64().map(Duration::from_secs),
                 cost_usd: config["cost_limit"].as_f64(),
             },
+            fail_on_error: config["fail_on_error"].as_bool().unwrap_or(false),
+            sandbox: serde_json::from_value(host["sandbox"].clone()).ok(),
+            image: text(&host["image"]),
+            prices: text(&host["prices"]).map(PathBuf::from),
             selection,
             samples: samples.ok_or_else(|| missing("one of its samples has no id or environment"))?,
         })

@@ -1,5 +1,6 @@
 //! What is to be run.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct EvalSpec {
     pub sandbox: HostOptions,
     /// The model behind the policy, if it needs one.
     pub model: Option<Model>,
+    /// The file of rates that calls are priced by, for the log.
+    pub prices: Option<PathBuf>,
     /// For the log.
     pub about: About,
 }

@@ -145,7 +145,7 @@ impl Config {
         })
     }
 
-    /// A variable of a provider of models ([`env::MODEL_KEYS`], [`env::MODEL_ADDRESSES`]): its name is not known before.
+    /// A variable of a provider of models ([`env::MODEL_KEYS`] and so on): its name is not known before.
     pub(crate) fn model_variable(&self, name: &str) -> Option<String> {
         self.model_setting(name).map(|(value, _)| value)
     }

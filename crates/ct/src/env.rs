@@ -138,6 +138,14 @@ pub(crate) const MODEL_ADDRESSES: Variable = Variable {
     about: "The address of a provider of models, in place of its own: `ANTHROPIC_BASE_URL`, `OLLAMA_BASE_URL` and so on. A \
             key of the environment is not sent to an address that a `.env` file names.",
 };
+/// Protocols of providers.
+#[cfg(test)]
+pub(crate) const MODEL_PROTOCOLS: Variable = Variable {
+    name: "<PROVIDER>_PROTOCOL",
+    dotenv: true,
+    about: "Which of OpenAI's protocols a provider is asked in, `chat` or `responses`: `OPENAI_PROTOCOL`, `MY_LAB_PROTOCOL` \
+            and so on. Without it `chat`, but for those of OpenAI's own models that are made for the newer one.",
+};
 /// The user's cache folder.
 pub(crate) const XDG_CACHE_HOME: Variable = Variable {
     name: "XDG_CACHE_HOME",
@@ -180,6 +188,7 @@ fn all() -> Vec<Variable> {
         LOG_DIR,
         MODEL_KEYS,
         MODEL_ADDRESSES,
+        MODEL_PROTOCOLS,
         LOGS,
         LOGS_PUBLIC_URL,
     ];

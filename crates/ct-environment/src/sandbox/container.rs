@@ -17,7 +17,7 @@ use crate::environment::{Environment, SandboxSettings};
 use crate::error::SandboxError;
 
 use super::cell::{Breaches, CellSpec, FIRST_PROCESS, VARIABLES, start_folder};
-use super::exec::{ExecRequest, ExecResult, SHELL};
+use super::exec::{ExecRequest, ExecResult, Input, SHELL};
 use super::leftover::{self, Guard};
 use super::watch;
 
@@ -29,8 +29,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const PULL_TIMEOUT: Duration = Duration::from_secs(1800);
 /// How long asking about images may take.
 const ASK_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much later than inside a command is given up out here.
-const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
+/// How much later than inside a command is given up out here: a busy machine takes long to get it inside.
+const TIMEOUT_GRACE: Duration = Duration::from_secs(20);
+/// The exit code of `timeout` when it killed what it ran.
+const KILLED_CODE: i32 = 137;
+/// What is kept of the answer to a question about images and containers.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Of each temporary file system inside.
 const TMP_BYTES_MAX: u64 = 256 << 20;
 /// Left alone, podman asks for as many processes and files as there can be, which not every machine lets it have.
@@ -112,7 +116,7 @@ impl Engine {
         let settings = &environment.sandbox;
         if let (None, Some(build)) = (image, &settings.build) {
             let folder = stage.join("environment").join(build);
-            let digest = crate::manifest::digest(&folder).map_err(|error| failed(error.to_string()))?;
+            let digest = crate::digest::digest(&folder).map_err(|error| failed(error.to_string()))?;
             self.image = format!("ct-environment/{}:{}", image_name(&environment.name), &digest[..16]);
             if self.ask(&["image", "inspect", &self.image], ASK_TIMEOUT).await.is_err() {
                 let folder = folder.to_string_lossy();
@@ -127,12 +131,12 @@ impl Engine {
                     arguments.extend(["--file", file]);
                 }
                 arguments.push(&folder);
-                self.ask(&arguments, timeout).await.map_err(failed)?;
+                self.fetch(&arguments, timeout).await.map_err(failed)?;
             }
         } else {
             self.image = image.or(settings.image.as_deref()).unwrap_or(DEFAULT_IMAGE).to_owned();
             if self.ask(&["image", "inspect", &self.image], ASK_TIMEOUT).await.is_err() {
-                self.ask(&["pull", &self.image], PULL_TIMEOUT).await.map_err(failed)?;
+                self.fetch(&["pull", &self.image], PULL_TIMEOUT).await.map_err(failed)?;
             }
         }
         self.look(settings).await.map_err(failed)?;
@@ -209,7 +213,21 @@ impl Engine {
     async fn ask(&self, arguments: &[&str], timeout: Duration) -> Result<String, String> {
         let mut command = self.command();
         command.args(arguments);
-        let result = super::exec::run(command.into(), Vec::new(), timeout, 64 << 10).await;
+        let result = super::exec::run(command.into(), Vec::new(), timeout, ANSWER_BYTES_MAX).await;
+        self.answer(arguments, result)
+    }
+
+    /// As [`Engine::ask`], of what goes on for long: it ends with this process, however that ends.
+    async fn fetch(&self, arguments: &[&str], timeout: Duration) -> Result<(), String> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", leftover::WATCHED, "sh", self.program]).args(arguments);
+        command.current_dir(&self.folder);
+        let result = super::exec::run(command, Input::Held, timeout, ANSWER_BYTES_MAX).await;
+        self.answer(arguments, result).map(drop)
+    }
+
+    /// What the program printed, or what went wrong.
+    fn answer(&self, arguments: &[&str], result: Result<ExecResult, SandboxError>) -> Result<String, String> {
         let result = result.map_err(|error| error.to_string())?;
         if result.success() {
             return Ok(result.stdout.text());
@@ -375,13 +393,15 @@ impl Cell {
         output_limit_bytes: u64,
     ) -> Result<ExecResult, SandboxError> {
         let command = self.entering(&request, Some(timeout));
-        let mut result =
-            super::exec::run(command, request.stdin, timeout + TIMEOUT_GRACE, output_limit_bytes).await?;
+        let outer = if self.engine.has_timeout { timeout + TIMEOUT_GRACE } else { timeout };
+        let mut result = super::exec::run(command, request.stdin, outer, output_limit_bytes).await?;
         if result.timed_out || result.limit_hit.is_some() {
             // The client is gone, the program is not.
             let _ = self.engine.ask(&["exec", &self.name, "/bin/sh", "-c", "kill -9 -1"], ASK_TIMEOUT).await;
         }
-        result.timed_out |= self.engine.has_timeout && result.duration >= timeout;
+        // What merely took long to get inside was not stopped.
+        let killed = result.exit_code == Some(KILLED_CODE);
+        result.timed_out |= self.engine.has_timeout && killed && result.duration >= timeout;
         if result.exit_code.is_some_and(|code| code >= 125 || code == 1) && !self.runs().await {
             return Err(SandboxError::Gone { problem: result.stderr.text().trim().to_owned() });
         }

@@ -188,6 +188,20 @@ impl Keeper {
     }
 }
 
+/// What a command's standard input is.
+pub(crate) enum Input {
+    /// These bytes, and then its end.
+    Bytes(Vec<u8>),
+    /// Open and empty for as long as the command may run: when it is closed, the command ends itself and what it started.
+    Held,
+}
+
+impl From<Vec<u8>> for Input {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
 /// Kills a process group when dropped: a command whose future is dropped must not run on.
 struct Group(Option<Pid>);
 
@@ -208,12 +222,12 @@ impl Drop for Group {
 /// Runs a command of this machine (which enters a cell) to its end or its limits.
 pub(crate) async fn run(
     command: Command,
-    stdin: Vec<u8>,
+    stdin: impl Into<Input>,
     timeout: Duration,
     output_limit_bytes: u64,
 ) -> Result<ExecResult, SandboxError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
-    run_started(command, async |mut command| command.spawn(), stdin, timeout, output_limit_bytes)
+    run_started(command, async |mut command| command.spawn(), stdin.into(), timeout, output_limit_bytes)
         .await
         .map_err(|source| SandboxError::Program { program, source })
 }
@@ -222,19 +236,25 @@ pub(crate) async fn run(
 pub(crate) async fn run_started(
     mut command: Command,
     start: impl AsyncFnOnce(Command) -> io::Result<Child>,
-    stdin: Vec<u8>,
+    stdin: Input,
     timeout: Duration,
     output_limit_bytes: u64,
 ) -> io::Result<ExecResult> {
     let started = Instant::now();
-    command.stdin(if stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+    let held = matches!(stdin, Input::Held);
+    let empty = matches!(&stdin, Input::Bytes(bytes) if bytes.is_empty());
+    command.stdin(if empty { Stdio::null() } else { Stdio::piped() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(!held);
     let mut child = start(command).await?;
-    let mut group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
-    if let Some(mut pipe) = child.stdin.take() {
+    let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let mut group = Group(group.filter(|_| !held));
+    let mut input = child.stdin.take();
+    if let Input::Bytes(bytes) = stdin
+        && let Some(mut pipe) = input.take()
+    {
         tokio::spawn(async move {
             // A command need not read what it is given.
-            let _ = pipe.write_all(&stdin).await;
+            let _ = pipe.write_all(&bytes).await;
         });
     }
     let out = child.stdout.take().map(|pipe| Reader::start(pipe, output_limit_bytes));
@@ -255,10 +275,12 @@ pub(crate) async fn run_started(
             status = child.wait() => break status?,
             () = &mut deadline, if !result.timed_out => {
                 result.timed_out = true;
+                drop(input.take());
                 group.kill();
             }
             () = flooded, if result.limit_hit.is_none() => {
                 result.limit_hit = Some(LimitHit::Output);
+                drop(input.take());
                 group.kill();
             }
         }

@@ -35,6 +35,7 @@ impl SandboxHost {
     /// Chooses the kind of sandbox and makes ready what it needs. Without a sandbox there is an error, never a run
     /// without one.
     pub async fn open(environment: &Environment, options: &HostOptions) -> Result<Self, SandboxError> {
+        super::stage::remove_left(options.temp_dir.as_deref());
         let stage = Folder::new(options.temp_dir.as_deref())?;
         copy_tree(&environment.folder, &stage.path().join("environment"))?;
         let backend = choose(environment, options, stage.path()).await?;

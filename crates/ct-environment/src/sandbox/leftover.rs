@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
@@ -16,6 +17,32 @@ const OWNER: &str = "control-tower.owner";
 const HOST: &str = "control-tower.host";
 /// How long a program of containers may take to list or remove some.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A script of a shell that runs a program of containers while its own input is open. When that is closed, it ends all that
+/// came of it: to kill the client that builds an image ends no container that a step of the build runs in, nor removes it.
+pub(crate) const WATCHED: &str = r#"
+exec 3<&0
+end() {
+    kill -STOP $1
+    layers="$layers $(sed -n 's|^[^ ]* [^ ]* [^ ]* [^ ]* / .*upperdir=[^,]*/\([0-9a-f]*\)/diff.*|\1|p' /proc/$1/mountinfo)"
+    for c in $(cat /proc/$1/task/*/children); do end $c; done
+    kill -9 $1
+}
+program=$1
+"$@" </dev/null 3<&- & p=$!
+(
+    cat <&3
+    trap '' TERM
+    end $p
+    for l in $layers; do
+        for c in $($program mount | sed -n "s|^\([0-9a-f]*\) .*/$l/.*|\1|p"); do $program rm -f $c; done
+    done
+) >/dev/null 2>&1 & w=$!
+exec 3<&-
+wait $p; r=$?
+kill $w 2>/dev/null
+exit $r
+"#;
 
 /// What follows the name of the program to remove containers, words apart by spaces. Podman does not remove one whose
 /// network another shares, unless it takes both.
@@ -45,7 +72,7 @@ impl Guard {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &script]).current_dir(folder).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Self { host, owner: own_name(), _child: command.spawn()? })
+        Ok(Self { host, owner: own_name().to_owned(), _child: command.spawn()? })
     }
 
     /// What each container is to be labelled with.
@@ -88,9 +115,12 @@ fn owner(labels: &str) -> &str {
 }
 
 /// This process, unlike any other: the boot, the namespace of process numbers, the number, and when it started.
-pub(crate) fn own_name() -> String {
-    let pid = std::process::id();
-    format!("{}.{pid}.{}", place(), started(pid).unwrap_or_default())
+pub(crate) fn own_name() -> &'static str {
+    static NAME: LazyLock<String> = LazyLock::new(|| {
+        let pid = std::process::id();
+        format!("{}.{pid}.{}", place(), started(pid).unwrap_or_default())
+    });
+    &NAME
 }
 
 /// Where a process number means something.
@@ -140,7 +170,7 @@ mod tests {
     #[test]
     fn who_is_gone() {
         let own = own_name();
-        assert!(!is_dead(&own));
+        assert!(!is_dead(own));
         let (rest, start) = own.rsplit_once('.').expect("parts");
         assert!(is_dead(&format!("{rest}.{}9", start)));
         let (place, _) = rest.rsplit_once('.').expect("parts");

@@ -51,7 +51,6 @@ const LOCK: &str = "lock";
 impl Folder {
     pub(crate) fn new(temp_dir: Option<&Path>) -> Result<Self, SandboxError> {
         let parent = temp_dir.map_or_else(std::env::temp_dir, Path::to_path_buf);
-        remove_left(&parent);
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX).permissions(fs::Permissions::from_mode(0o711));
         let made = builder.tempdir_in(&parent).map_err(SandboxError::io("make a folder in", &parent))?;
@@ -98,7 +97,8 @@ fn remove(folder: &Path) {
 }
 
 /// Removes the folders that killed processes left: nobody holds their locks any more.
-fn remove_left(parent: &Path) {
+pub(crate) fn remove_left(temp_dir: Option<&Path>) {
+    let parent = temp_dir.map_or_else(std::env::temp_dir, Path::to_path_buf);
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;

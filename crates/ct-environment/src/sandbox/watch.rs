@@ -4,7 +4,7 @@
 //! It looks as often as the room left may be filled at the speed of memory, so that little is taken beyond a limit.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -62,8 +62,10 @@ pub(crate) fn watch(
 
 /// How long it takes at least to fill some room.
 fn pace(room_bytes: u64) -> Duration {
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-    let micros = room_bytes / (processors * FILLED_BYTES / 1_000_000);
+    // Asking takes a few files of the system.
+    static PROCESSORS: LazyLock<u64> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64));
+    let micros = room_bytes / (*PROCESSORS * FILLED_BYTES / 1_000_000);
     Duration::from_micros(micros).clamp(INTERVAL.0, INTERVAL.1)
 }
 

@@ -76,24 +76,33 @@ fn what_is_wrong_is_told_with_file_and_line() {
         ),
         (&[("environment.toml", "name = \n")], "environment.toml:1:"),
         (&[("environment.toml", "version = 3\n")], "environment.toml:1: invalid type"),
-        (&[("environment.toml", "[sandbox]\nmemory_mb = 0\n")], "environment.toml: 0 MB is no limit"),
+        (
+            &[("environment.toml", "[sandbox]\nmemory_mb = 0\n")],
+            "environment.toml:2: `sandbox.memory_mb` 0 is no limit",
+        ),
         (
             &[("environment.toml", "[sandbox]\nworkdir = \"/usr/x\"\n")],
-            "environment.toml: `workdir` \"/usr/x\"",
+            "environment.toml:2: `sandbox.workdir` \"/usr/x\"",
         ),
-        (&[("environment.toml", "[sandbox]\nworkdir = \"/a/../usr\"\n")], "environment.toml: `workdir`"),
-        (&[("environment.toml", "setting = \"../x\"\n")], "environment.toml: \"../x\" is no name"),
+        (
+            &[("environment.toml", "[sandbox]\nworkdir = \"/a/../usr\"\n")],
+            "environment.toml:2: `sandbox.workdir`",
+        ),
+        (
+            &[("environment.toml", "setting = \"../x\"\n")],
+            "environment.toml:1: `setting` \"../x\" is no name",
+        ),
         (
             &[("environment.toml", "[[services]]\nname = \"a\"\ncommand = \"x\"\nport = 80\n")],
-            "environment.toml: the service \"a\" needs a port",
+            "environment.toml:4: `services.0.port` 80 is no port",
         ),
         (
             &[("tasks/main/work/task.toml", "goal = \"x\"")],
-            "tasks/main/work/task.toml: `goal` is for side tasks only",
+            "tasks/main/work/task.toml:1: `goal` is for side tasks only",
         ),
         (
             &[("tasks/main/work/task.toml", "scorer_timeout_seconds = 0")],
-            "tasks/main/work/task.toml: 0 is no time limit",
+            "tasks/main/work/task.toml:1: `scorer_timeout_seconds` 0 is no time limit",
         ),
         (&[("tasks/main/work/instruction.md", " \n")], "tasks/main/work/instruction.md: is empty"),
         (&[("tasks/main/new/task.toml", "")], "tasks/main/new/instruction.md: is missing"),
@@ -119,7 +128,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
                 ("tasks/side/s/instruction.md", "x"),
                 ("tasks/side/s/tests/test.sh", ""),
             ],
-            "tasks/side/s/task.toml: `main_tasks` names \"no\"",
+            "tasks/side/s/task.toml:3: `main_tasks.0` names \"no\"",
         ),
         (
             &[("environment/docker-compose.yaml", "services: {}")],
@@ -145,7 +154,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
             &[("compose.yaml", "services:\n  a:\n    build:\n      context: .\n      args: {A: b}\n")],
             "compose.yaml:5: `services.a.build.args` is not supported",
         ),
-        (&[("compose.yaml", "services: [\n")], "compose.yaml: is no YAML"),
+        (&[("compose.yaml", "services: [\n")], "compose.yaml:2: is no YAML"),
         (&[("compose.yaml", "volumes:\n  data: {}\n")], "compose.yaml:2: `volumes` is not supported"),
     ] {
         let told = problems(files);

@@ -156,6 +156,15 @@ fn metadata(spec: &EvalSpec, sandbox: &Value) -> Value {
         .iter()
         .map(|sample| (sample.environment.long_name(), Value::from(sample.environment.digest.as_str())))
         .collect();
+    let mut asked = json!({});
+    extend(
+        &mut asked,
+        [
+            ("sandbox", spec.sandbox.kind.map(|kind| kind.as_str().into())),
+            ("image", spec.sandbox.image.as_deref().map(Value::from)),
+            ("prices", spec.prices.as_ref().map(|path| path.to_string_lossy().into())),
+        ],
+    );
     let mut local: BTreeMap<&Path, &str> = BTreeMap::new();
     for environment in spec.samples.iter().map(|sample| &sample.environment) {
         if environment.place == Place::Folder {
@@ -190,7 +199,7 @@ fn metadata(spec: &EvalSpec, sandbox: &Value) -> Value {
         "policy_selection": {"name": name, "args": args},
         "honest_policy_selection": null, "attack_policy_selection": null, "protocol_selection": null,
         "policy_args": args, "honest_policy_args": null, "attack_policy_args": null, "protocol_args": null,
-        "task_selection": selection, "sandbox_config": sandbox,
+        "task_selection": selection, "sandbox_config": sandbox, "asked": asked,
         "eval_args": {"scorer_timeout": null, "score_main_on_attack": true},
         "model_roles": spec.model.iter().map(|model| ("untrusted".to_owned(), Value::from(model.name())))
             .collect::<Map<String, Value>>(),

@@ -289,6 +289,14 @@ pub enum ModelError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// The protocol asked for is none.
+    #[error("model {model} cannot be asked: {variable} is neither chat nor responses")]
+    Protocol {
+        /// The model.
+        model: String,
+        /// The variable that holds the protocol's name.
+        variable: String,
+    },
     /// The HTTP client cannot be made.
     #[error("failed to set up the connection to the model: {message}")]
     Setup {

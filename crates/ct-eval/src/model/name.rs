@@ -150,16 +150,22 @@ impl Place {
             (None, Some(known)) if !known.key => "none".to_owned(),
             _ => return Err(ModelError::NoKey { model: model(), variable }),
         };
-        let adapter = match known {
-            // Some of OpenAI's own models answer at another path only.
-            Some(known) if known.name == "openai" && given.is_none() => {
+        let adapter = known.map_or(AdapterKind::OpenAI, |known| known.adapter);
+        let variable = format!("{prefix}_PROTOCOL");
+        let adapter = match (adapter, variables(&variable).as_deref().map(str::trim)) {
+            (AdapterKind::OpenAI, Some("responses")) => AdapterKind::OpenAIResp,
+            (AdapterKind::OpenAI, Some("chat")) => AdapterKind::OpenAI,
+            (AdapterKind::OpenAI, Some(_)) => return Err(ModelError::Protocol { model: model(), variable }),
+            // OpenAI's own newer models answer at another path, some of them only there.
+            (AdapterKind::OpenAI, None)
+                if given.is_none() && known.is_some_and(|known| known.name == "openai") =>
+            {
                 match AdapterKind::from_model(&name.model) {
                     Ok(AdapterKind::OpenAIResp) => AdapterKind::OpenAIResp,
-                    _ => known.adapter,
+                    _ => AdapterKind::OpenAI,
                 }
             }
-            Some(known) => known.adapter,
-            None => AdapterKind::OpenAI,
+            (adapter, _) => adapter,
         };
         Ok(Self { adapter, base_url, other: given.is_some(), key })
     }
@@ -201,6 +207,29 @@ mod tests {
         assert_eq!(place("ollama/llama", &[]).unwrap().base_url, "http://localhost:11434/v1/");
         let openai = place("openai/gpt-4o", &[("OPENAI_API_KEY", "k")]).unwrap();
         assert!(!openai.other && openai.adapter == AdapterKind::OpenAI);
+    }
+
+    #[test]
+    fn openai_has_two_protocols() {
+        let of = |name: &str, more: &[(&str, &str)]| {
+            let keys = [("OPENAI_API_KEY", "k"), ("LAB_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")];
+            place(name, &[&keys, more].concat()).map(|place| place.adapter).map_err(|error| error.to_string())
+        };
+        let (chat, responses) = (Ok(AdapterKind::OpenAI), Ok(AdapterKind::OpenAIResp));
+        assert_eq!(of("openai/gpt-4o", &[]), chat);
+        assert_eq!(of("openai/gpt-5", &[]), responses);
+        assert_eq!(of("openai/gpt-5", &[("OPENAI_PROTOCOL", "chat")]), chat);
+        // Others that speak the protocol speak the older one.
+        let lab = ("OPENAI_BASE_URL", "https://lab/v1");
+        assert_eq!(of("openai/gpt-5", &[lab]), chat);
+        assert_eq!(of("openai/gpt-5", &[lab, ("OPENAI_PROTOCOL", "responses\n")]), responses);
+        let lab = [("LAB_BASE_URL", "https://lab/v1"), ("LAB_PROTOCOL", "responses")];
+        assert_eq!(of("openai-api/lab/m", &lab), responses);
+        assert_eq!(of("anthropic/m", &[("ANTHROPIC_PROTOCOL", "x")]), Ok(AdapterKind::Anthropic));
+        assert_eq!(
+            of("openai/m", &[("OPENAI_PROTOCOL", "soap")]),
+            Err("model openai/m cannot be asked: OPENAI_PROTOCOL is neither chat nor responses".to_owned())
+        );
     }
 
     #[test]

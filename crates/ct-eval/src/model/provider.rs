@@ -90,11 +90,17 @@ impl Provider {
             "max_tokens": options.max_tokens, "temperature": options.temperature,
         });
         let mut call = RawCall::new(&chat, &self.place.base_url, settings);
-        let end = match self.stream(chat, &options).await {
+        let answer = self.stream(chat, &options).await;
+        // The library says less of some errors than came.
+        let answer = answer.map_err(|failure| frames.error().map_or(failure, |error| of_event(&error)));
+        let mut end = match answer {
             Ok(end) => end,
             Err(failure) if failure.filtered => return Ok(self.refused(failure.message)),
             Err(failure) => return Err(failure),
         };
+        if frames.filtered() {
+            end.captured_stop_reason = Some(Stop::ContentFilter(String::new()));
+        }
         call.response = frames.response(&self.place.key);
         let mut reply = self.reply(end, frames.reasoning_details());
         reply.call = Some(call);
@@ -358,7 +364,7 @@ const TOO_LONG: [&str; 6] = [
     "exceed context limit",
 ];
 /// How they say that they do not let it be answered.
-const FILTERED: [&str; 2] = ["content_filter", "content management policy"];
+const FILTERED: [&str; 3] = ["content_filter", "content management policy", "violating our usage policy"];
 
 impl CallFailure {
     /// Tells complaints apart that mean something other than a mistake of ours.

@@ -55,7 +55,12 @@ struct Kept {
     last_bytes: usize,
     left_out: usize,
     details: Vec<Value>,
+    /// An answer that did not come to its end, in the protocol that says so with the last of its events.
+    ended_early: Option<Value>,
 }
+
+/// Events that tell of it.
+const EARLY_ENDS: [&str; 2] = ["response.failed", "response.incomplete"];
 
 impl ChatFrameSink for Frames {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
@@ -67,6 +72,12 @@ impl ChatFrameSink for Frames {
                 .and_then(|mut json| json.pointer_mut("/choices/0/delta/reasoning_details").map(Value::take))
         {
             details.into_iter().for_each(|detail| kept.add_detail(detail));
+        }
+        if EARLY_ENDS.iter().any(|kind| frame.data.contains(kind))
+            && let Some(mut event) = frame.json()
+            && event["type"].as_str().is_some_and(|kind| EARLY_ENDS.contains(&kind))
+        {
+            kept.ended_early = Some(event["response"].take());
         }
         kept.add(&frame);
     }
@@ -134,6 +145,20 @@ impl Frames {
             return response;
         }
         serde_json::from_str(&text.replace(key, "[the key]")).unwrap_or_default()
+    }
+
+    /// The error that the provider ended the answer with, as the last of its events.
+    pub(super) fn error(&self) -> Option<Value> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.ended_early.as_ref().map(|response| response["error"].clone()).filter(Value::is_object)
+    }
+
+    /// Whether the provider ended the answer for what it was about to say.
+    pub(super) fn filtered(&self) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let reason =
+            kept.ended_early.as_ref().and_then(|response| response.pointer("/incomplete_details/reason"));
+        reason.and_then(Value::as_str) == Some("content_filter")
     }
 
     /// Parts of the model's reasoning that its provider wants back as they were.

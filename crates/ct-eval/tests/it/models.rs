@@ -7,7 +7,9 @@ use ct_eval::model::{Message, Model, ModelError, ModelOptions, Reply, Request, S
 use ct_model::PriceTable;
 use serde_json::{Value, json};
 
-use crate::provider::{Answer, FakeProvider, anthropic, anthropic_turn, google, openai, openai_turn};
+use crate::provider::{
+    Answer, FakeProvider, anthropic, anthropic_turn, google, openai, openai_turn, responses, responses_ended,
+};
 
 fn options() -> ModelOptions {
     ModelOptions {
@@ -19,12 +21,14 @@ fn options() -> ModelOptions {
 }
 
 fn open(name: &str, server: &FakeProvider, options: &ModelOptions) -> Model {
-    let prices = br#"[{"model": "openai/m", "pricing": {"input_per_million": 1, "output_per_million": 10,
+    let prices = br#"[{"model": "openai-api/newer/m", "pricing": {"input_per_million": 2, "output_per_million": 20,
+        "cached_input_per_million": 0.2}}, {"model": "openai/m", "pricing": {"input_per_million": 1, "output_per_million": 10,
         "cached_input_per_million": 0.1}}]"#;
     let prices = Some(Arc::new(PriceTable::parse(prices).unwrap()));
     let variables = |variable: &str| match variable {
         _ if variable.ends_with("_API_KEY") => Some("secret-key".to_owned()),
         _ if variable.ends_with("_BASE_URL") => Some(server.url()),
+        "NEWER_PROTOCOL" => Some("responses".to_owned()),
         _ => None,
     };
     Model::open(&name.parse().unwrap(), &variables, options, prices).unwrap()
@@ -94,6 +98,93 @@ async fn openai_protocol() {
     assert_eq!(roles(&asked[1]), ["system", "user", "assistant", "tool", "tool"]);
     assert_eq!(asked[1]["messages"][4]["tool_call_id"], "call_1");
     assert_eq!(asked[0]["tools"][0]["function"]["name"], "bash");
+}
+
+/// OpenAI's newer protocol, which its own newer models are asked in.
+const NEWER: &str = "openai-api/newer/m";
+
+#[tokio::test]
+async fn openai_responses_protocol() {
+    let calls = two_calls();
+    let (asked, reply) = conversation(NEWER, responses("ok", &calls), responses("done", &[])).await;
+    assert_eq!((reply.stop, reply.message.content.as_str()), (StopReason::ToolCalls, "ok"));
+    assert_eq!(reply.message.reasoning.as_deref(), Some("I think."));
+    let called: Vec<_> = reply
+        .message
+        .tool_calls
+        .iter()
+        .map(|call| (call.id.as_str(), call.function.as_str(), call.arguments["command"].clone()))
+        .collect();
+    assert_eq!(called, [("call_0", "bash", json!("echo 1")), ("call_1", "bash", json!("echo 2"))]);
+    let usage = &reply.usage;
+    assert_eq!(
+        (usage.input_tokens, usage.input_tokens_cache_read, usage.output_tokens, usage.reasoning_tokens),
+        (Some(20), Some(100), Some(30), Some(10))
+    );
+    assert!((usage.total_cost.unwrap() - 0.00066).abs() < 1e-12, "{usage:?}");
+    // What it thought goes back sealed, before what it did, and each call before its answer.
+    let items: Vec<_> = asked[1]["input"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| {
+            let kind = item["type"].as_str().or(item["role"].as_str()).unwrap();
+            format!("{kind} {}", item["call_id"].as_str().unwrap_or_default()).trim().to_owned()
+        })
+        .collect();
+    let expected = "system|user|reasoning|message|function_call call_0|function_call call_1|\
+        function_call_output call_0|function_call_output call_1";
+    assert_eq!(items.join("|"), expected);
+    let input = &asked[1]["input"];
+    assert_eq!((&input[2]["encrypted_content"], &input[6]["output"]), (&json!("sealed"), &json!("hello\n")));
+    let tool = &asked[0]["tools"][0];
+    assert_eq!((&tool["type"], &tool["name"]), (&json!("function"), &json!("bash")));
+    assert_eq!((&asked[0]["store"], &asked[0]["stream"]), (&json!(false), &json!(true)), "{:#}", asked[0]);
+}
+
+#[tokio::test]
+async fn openai_responses_that_fail() {
+    let fine = || Answer::fine(responses("done", &[]));
+    let failed = |code: &str| {
+        Answer::fine(responses_ended("failed", &json!({"error": {"code": code, "message": "not now"}})))
+    };
+    let error = json!({"type": "error", "code": "rate_limit_exceeded", "message": "slow down"});
+    let error = Answer::fine(format!("event: error\ndata: {error}\n\n"));
+    let limited = Answer::Whole(429, vec![("retry-after-ms", "20".to_owned())], "{}".to_owned());
+    // What passes is tried again, wherever it comes.
+    for passing in [
+        failed("server_error"),
+        failed("rate_limit_exceeded"),
+        error,
+        limited,
+        Answer::status(500, "{}"),
+        Answer::Closed,
+        Answer::Cut(responses("ok", &two_calls())),
+        Answer::ended_after(6, &responses("ok", &two_calls())),
+    ] {
+        let server = FakeProvider::start(vec![passing.clone(), fine()]);
+        let reply = ask(&open(NEWER, &server, &options()), &first()).await.unwrap();
+        assert_eq!((reply.message.content.as_str(), reply.retries), ("done", 1), "{passing:?}");
+        assert_eq!(server.asked()[0].path, "/v1/responses");
+    }
+    // What stays is told at once, in the provider's words.
+    for (code, said) in [("invalid_request_error", "not now"), ("context_length_exceeded", "not now")] {
+        let server = FakeProvider::start(vec![failed(code), fine()]);
+        let error = ask(&open(NEWER, &server, &options()), &first()).await.unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!((source, server.asked().len()), (format!("the answer ended with an error: {said}"), 1));
+    }
+    // An answer that was not let come to its end says why.
+    let incomplete =
+        |reason: &str| responses_ended("incomplete", &json!({"incomplete_details": {"reason": reason}}));
+    for (reason, stop) in
+        [("max_output_tokens", StopReason::MaxTokens), ("content_filter", StopReason::ContentFilter)]
+    {
+        let server = FakeProvider::start(vec![Answer::fine(incomplete(reason))]);
+        let reply = ask(&open(NEWER, &server, &options()), &first()).await.unwrap();
+        assert_eq!((reply.stop, reply.message.content.as_str()), (stop, "so"), "{reason}");
+        assert_eq!(reply.usage.output_tokens, Some(30));
+    }
 }
 
 #[tokio::test]

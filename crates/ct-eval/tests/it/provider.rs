@@ -206,6 +206,79 @@ pub(crate) fn openai_turn(content: &str, calls: &[(&str, Value)], details: &[Val
     format!("{}data: [DONE]\n\n", events(&chunks))
 }
 
+/// A turn in OpenAI's newer protocol, after some reasoning that is sealed.
+pub(crate) fn responses(content: &str, calls: &[(&str, Value)]) -> String {
+    let mut all =
+        vec![json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}})];
+    let mut output = Vec::new();
+    let mut item = |added: Value, deltas: Vec<Value>, done: Value| {
+        let index = output.len();
+        let event = |mut event: Value| {
+            event["output_index"] = index.into();
+            event
+        };
+        all.push(event(json!({"type": "response.output_item.added", "item": added})));
+        all.extend(deltas.into_iter().map(event));
+        all.push(event(json!({"type": "response.output_item.done", "item": done})));
+        output.push(done);
+    };
+    let thought = json!({"type": "summary_text", "text": "I think."});
+    item(
+        json!({"type": "reasoning", "id": "rs_1", "summary": []}),
+        vec![
+            json!({"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": "I think."}),
+        ],
+        json!({"type": "reasoning", "id": "rs_1", "summary": [thought], "encrypted_content": "sealed"}),
+    );
+    if !content.is_empty() {
+        let (one, two) = content.split_at(1);
+        let delta =
+            |text: &str| json!({"type": "response.output_text.delta", "content_index": 0, "delta": text});
+        let part = json!({"type": "output_text", "text": content, "annotations": []});
+        item(
+            json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []}),
+            vec![delta(one), delta(two)],
+            json!({"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}),
+        );
+    }
+    for (n, (name, arguments)) in calls.iter().enumerate() {
+        let text = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
+        let (one, two) = text.split_at(text.len() / 2);
+        let call = |arguments: &str| {
+            json!({"type": "function_call", "id": format!("fc_{n}"), "call_id": format!("call_{n}"), "name": name,
+                "arguments": arguments})
+        };
+        let delta = |text: &str| json!({"type": "response.function_call_arguments.delta", "delta": text});
+        item(call(""), vec![delta(one), delta(two)], call(&text));
+    }
+    all.push(
+        json!({"type": "response.completed", "response": response("completed", &json!({"output": output}))}),
+    );
+    events(&all)
+}
+
+/// The end of a turn that did not come to its own: `failed` or `incomplete`, and what more is said of it.
+pub(crate) fn responses_ended(status: &str, more: &Value) -> String {
+    let delta =
+        json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "so"});
+    let end = json!({"type": format!("response.{status}"), "response": response(status, more)});
+    events(&[json!({"type": "response.created", "response": {}}), delta, end])
+}
+
+fn response(status: &str, more: &Value) -> Value {
+    let mut response = json!({
+        "id": "resp_1", "object": "response", "status": status, "model": "m", "error": null, "output": [],
+        "usage": {
+            "input_tokens": 120, "output_tokens": 30, "total_tokens": 150,
+            "input_tokens_details": {"cached_tokens": 100}, "output_tokens_details": {"reasoning_tokens": 10},
+        },
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        response[key] = value.clone();
+    }
+    response
+}
+
 /// A turn in Anthropic's protocol.
 pub(crate) fn anthropic(content: &str, calls: &[(&str, Value)]) -> String {
     anthropic_turn(content, calls, if calls.is_empty() { "end_turn" } else { "tool_use" })

@@ -273,3 +273,57 @@ fn nothing_outlives_a_killed_program_in_containers() {
         fs::read_dir(home.path("temporary")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// The processes of a command line with this word in it.
+fn with_word(word: &str) -> Vec<String> {
+    let found = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let bytes = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&bytes).replace('\0', " ");
+        command
+            .split_whitespace()
+            .any(|part| part == word)
+            .then(|| format!("{:?} {command}", entry.file_name()))
+    });
+    found.collect()
+}
+
+/// Containers in which images are built, by number.
+fn building() -> Vec<String> {
+    // Docker has none that can be seen.
+    let list = ["ps", "-a", "--external", "--format", "{{.ID}} {{.Names}}"];
+    let Ok(output) = Command::new("podman").args(list).output() else { return Vec::new() };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter(|line| line.contains("-working-container")).map(str::to_owned).collect()
+}
+
+#[test]
+fn nothing_outlives_the_building_of_an_image() {
+    let Some(image) = image() else { return };
+    let home = Home::new();
+    busy(&home);
+    // No other command has this word: each build is one of its own.
+    let word = format!("9{}.25", std::process::id());
+    let before = building();
+    let gone = |moment: &str| {
+        wait_for(&format!("no step of the build: {moment}"), || with_word(&word).is_empty());
+        wait_for(&format!("no container of the build: {moment}"), || {
+            building().iter().all(|container| before.contains(container))
+        });
+        all_gone(&home, moment);
+    };
+    let dockerfile = format!("FROM {image}\nRUN sleep {word} & sleep {word}\n");
+    home.file("environments/busy/Dockerfile", &dockerfile);
+    let child = started(&home, &["--sandbox".to_owned(), "container".to_owned()]);
+    wait_for("a step of the build runs", || with_word(&word).len() >= 2);
+    assert!(building().len() > before.len(), "what is looked for is there");
+    kill(child);
+    gone("the program was killed");
+    // One that takes too long ends, too, and is told.
+    let limited = "[sandbox]\nbuild_timeout_seconds = 15\n";
+    home.file("environments/busy/environment.toml", limited);
+    let arguments = ["--policy", "scripted", "-e", "busy", "-t", "stay", "--sandbox", "container"];
+    let output = command(&home, &arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("build: stopped after 15 s"), "{said}");
+    gone("it took too long");
+}

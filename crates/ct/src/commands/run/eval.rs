@@ -1,6 +1,6 @@
 //! `ct run eval`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(super) struct PolicyArgs {
     max_connections: usize,
     /// Price the calls by this rate file: rows as the API's /api/pricing gives them
     #[arg(long, value_name = "FILE")]
-    prices: Option<PathBuf>,
+    pub(super) prices: Option<PathBuf>,
 }
 
 /// What the run is to say.
@@ -118,9 +118,9 @@ pub(super) struct LimitArgs {
     /// End a sample after so many US dollars
     #[arg(long, value_name = "USD", conflicts_with = "resume")]
     cost_limit: Option<f64>,
-    /// End the run at the first sample that fails
-    #[arg(long)]
-    pub(super) fail_on_error: bool,
+    /// End the run at the first sample that fails [default: false, or as the run was begun]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) fail_on_error: Option<bool>,
     /// How commands are confined: container or local [default: what works, containers first where needed]
     #[arg(long, value_name = "KIND", value_parser = sandbox_kind)]
     pub(super) sandbox: Option<SandboxKind>,
@@ -169,13 +169,11 @@ fn sandbox_kind(text: &str) -> Result<SandboxKind, String> {
 }
 
 /// Runs it.
-pub(super) fn eval(arguments: EvalArgs, context: &Context) -> Result<(), CliError> {
+pub(super) fn eval(mut arguments: EvalArgs, context: &Context) -> Result<(), CliError> {
     let printer = &context.printer;
     let catalog = context.catalog()?;
-    let (spec, destination) = match &arguments.header.resume {
-        Some(log) => {
-            (resume::settings(log, &arguments, &catalog, context)?, Destination::Resume(log.clone()))
-        }
+    let (spec, destination) = match arguments.header.resume.clone() {
+        Some(log) => (resume::settings(&log, &mut arguments, &catalog, context)?, Destination::Resume(log)),
         None => {
             let folder = log_dir(&arguments.output, context);
             (new(&arguments, &catalog, context)?, Destination::Folder(folder))
@@ -225,9 +223,10 @@ fn new(
         selection: described,
         samples_max: arguments.limits.max_samples,
         limits,
-        fail_on_error: arguments.limits.fail_on_error,
+        fail_on_error: arguments.limits.fail_on_error.unwrap_or(false),
         sandbox: arguments.limits.host(),
         model: None,
+        prices: arguments.policy.prices.as_deref().map(absolute).transpose()?,
         about: about(),
     };
     if spec.policy.info().needs_model {
@@ -245,6 +244,11 @@ fn new(
             .hint("give a rate file that has it with --prices FILE"));
     }
     Ok(spec)
+}
+
+/// A path that means the same wherever it is read.
+fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+    std::path::absolute(path).map_err(|error| CliError::io("find", path, &error))
 }
 
 fn log_dir(output: &OutputArgs, context: &Context) -> PathBuf {
@@ -267,7 +271,7 @@ pub(super) fn about() -> About {
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -349,6 +353,9 @@ impl From<ModelError> for CliError {
             }
             ModelError::BaseUrl { variable, .. } => {
                 format!("set {variable}, such as {variable}=https://host/v1")
+            }
+            ModelError::Protocol { variable, .. } => {
+                format!("set {variable}=chat or {variable}=responses, or leave it out")
             }
             ModelError::Name { .. } | ModelError::Provider { .. } => {
                 "providers are anthropic, openai, openrouter, google, ollama, openai-api/<service> and mock"

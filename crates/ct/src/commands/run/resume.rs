@@ -13,13 +13,17 @@ use crate::error::{CliError, Kind};
 /// The settings that a log holds. What was given beside it has to be the same, and the environments what they were.
 pub(super) fn settings(
     log: &Path,
-    arguments: &EvalArgs,
+    arguments: &mut EvalArgs,
     catalog: &ct_environment::Catalog,
     context: &Context,
 ) -> Result<EvalSpec, CliError> {
     let earlier =
         Resumable::read(log).map_err(|error| eval::failed(error, &Destination::Resume(log.to_owned())))?;
     unchanged(&earlier, arguments)?;
+    let taken_over = take_over(&earlier, arguments);
+    if !taken_over.is_empty() {
+        context.printer.note(&format!("as the run was begun: {}", taken_over.join(" ")));
+    }
     let samples = samples(&earlier, arguments.header.allow_changed, catalog, context)?;
     let asked = (earlier.temperature, earlier.max_tokens);
     let model = match &earlier.model {
@@ -44,11 +48,36 @@ pub(super) fn settings(
         selection: earlier.selection,
         samples_max: arguments.limits.max_samples,
         limits: earlier.limits,
-        fail_on_error: arguments.limits.fail_on_error,
+        fail_on_error: arguments.limits.fail_on_error.unwrap_or(false),
         sandbox: arguments.limits.host(),
         model,
+        prices: arguments.policy.prices.clone(),
         about: eval::about(),
     })
+}
+
+/// Sets what the run was begun with and may be otherwise now, as far as nothing is said: what was set, as arguments.
+fn take_over(earlier: &Resumable, arguments: &mut EvalArgs) -> Vec<String> {
+    let mut taken_over = Vec::new();
+    let mut take = |option: &str, value: &str| taken_over.push(format!("{option} {}", eval::quoted(value)));
+    let limits = &mut arguments.limits;
+    if let (None, Some(kind)) = (limits.sandbox, earlier.sandbox) {
+        limits.sandbox = Some(kind);
+        take("--sandbox", kind.as_str());
+    }
+    if let (None, Some(image)) = (&limits.image, &earlier.image) {
+        limits.image = Some(image.clone());
+        take("--image", image);
+    }
+    if let (None, Some(prices)) = (&arguments.policy.prices, &earlier.prices) {
+        arguments.policy.prices = Some(prices.clone());
+        take("--prices", &prices.to_string_lossy());
+    }
+    if limits.fail_on_error.is_none() && earlier.fail_on_error {
+        limits.fail_on_error = Some(true);
+        taken_over.push("--fail-on-error".to_owned());
+    }
+    taken_over
 }
 
 fn differs(log: &Path, how: &str) -> CliError {

@@ -54,3 +54,49 @@ fn what_differs_is_refused_with_a_way_on() {
         assert!(limit.contains(&Some(777)), "{:#}", asked.body);
     }
 }
+
+#[test]
+fn what_it_was_told_is_told_again() {
+    let home = Home::new();
+    if !sandboxes_work(&home) {
+        return;
+    }
+    let provider = FakeProvider::start(vec![
+        Answer::status(400, "{\"error\": {\"message\": \"not today\"}}"),
+        Answer::status(400, "{\"error\": {\"message\": \"nor today\"}}"),
+        Answer::status(400, "{\"error\": {\"message\": \"nor now\"}}"),
+        Answer::fine(openai("", &[("submit", json!({"answer": "done"}))])),
+    ]);
+    let prices = r#"[{"model": "openai/m", "pricing": {"input_per_million": 1, "output_per_million": 5,
+        "cached_input_per_million": 0.1}}]"#;
+    home.file("rates of mine.json", prices);
+    let eval = |arguments: &[&str]| {
+        let mut command = command(&home, &[arguments, &["--format", "json", "--no-upload"]].concat());
+        command.args(["--max-samples", "1"]).env("OPENAI_API_KEY", "secret-key");
+        command.env("OPENAI_BASE_URL", provider.url()).output().unwrap()
+    };
+    let begun = ["--policy", "honest", "-e", "tiny", "-t", "greet", "--model", "openai/m", "--epochs", "2"];
+    let told = ["--fail-on-error", "--sandbox", "local", "--image", "nobody/none"];
+    let summary = done(&eval(&[&begun[..], &told, &["--prices", "rates of mine.json"]].concat()), 1);
+    assert_eq!((&summary["status"], provider.asked().len()), (&json!("error"), 1), "{summary}");
+    let log = log_of(&summary, &home);
+    let log = log.to_str().unwrap();
+
+    // Wherever it is gone on from.
+    let rates = home.path("rates of mine.json").canonicalize().unwrap();
+    let options =
+        format!("--sandbox local --image nobody/none --prices '{}' --fail-on-error\"", rates.display());
+    let output = eval(&["--resume", log]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("as the run was begun: {options}")), "{options}{said}");
+    assert_eq!((&done(&output, 1)["status"], provider.asked().len()), (&json!("error"), 2), "{said}");
+
+    // Said otherwise, it is otherwise: the second sample is run, too, and its cost is known.
+    let output = eval(&["--resume", log, "--fail-on-error=false", "--image", "other/none"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("as the run was begun: --sandbox local --prices '"), "{said}");
+    assert!(!said.contains("none") && !said.contains("--fail-on-error"), "{said}");
+    let summary = done(&output, 3);
+    assert_eq!((provider.asked().len(), &summary["completed"]), (4, &json!(1)), "{summary}");
+    assert!(summary["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0), "{summary}");
+}
