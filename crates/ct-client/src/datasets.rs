@@ -26,7 +26,7 @@ impl Client {
             Some(version) => self.url(&["datasets", name.as_str(), "versions", &version.to_string()]),
             None => self.url(&["datasets", name.as_str()]),
         };
-        self.http().json(&accepts_json(Call::get(url)))
+        self.http().json(&accepts_json(Call::get(url)).long())
     }
 
     /// All versions, newest first. Of a server that can leave them out, without their items.
@@ -36,7 +36,7 @@ impl Client {
             &[("item_ids", "false".to_owned())],
         );
         // The contract does not say whether this list has the envelope.
-        let answer: Value = self.http().json(&accepts_json(Call::get(url.clone())))?;
+        let answer: Value = self.http().json(&accepts_json(Call::get(url.clone())).long())?;
         if answer.is_array() {
             return self.understood(answer);
         }
@@ -58,7 +58,7 @@ impl Client {
             // Items that are there already, or gone already, make no version.
             call = call.repeatable();
         }
-        let mut answer: Value = self.http().json(&accepts_json(call))?;
+        let mut answer: Value = self.http().json(&accepts_json(call).long())?;
         if !ct {
             // The contract tells less than a change holds.
             let now = self.dataset(name, answer.get("version").and_then(Value::as_u64))?;

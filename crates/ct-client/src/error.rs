@@ -48,6 +48,9 @@ pub enum ClientError {
     /// The answer is not one of this protocol.
     #[error("{server} does not speak this protocol: {problem}")]
     Protocol { server: String, problem: String },
+    /// The answer is longer than such an answer is.
+    #[error("{server} answers with more than the {bytes_max} bytes that are taken here")]
+    TooLong { server: String, bytes_max: u64 },
     /// The server wants to be asked elsewhere; a token does not go along.
     #[error("{server} sends requests on to {location}")]
     Redirected { server: String, location: String },

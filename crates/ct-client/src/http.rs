@@ -41,8 +41,10 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a server may go on saying that it is busy with the very thing that is asked for, and when to ask again.
 const BUSY_PATIENCE: Duration = Duration::from_secs(15 * 60);
-/// Bytes of a JSON answer.
-const JSON_BYTES_MAX: u64 = 512 << 20;
+/// Bytes of an answer that tells a few things.
+const SHORT_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of an answer with a page of a list, or with something that users make as long as they like.
+const LONG_BYTES_MAX: u64 = 32 << 20;
 /// Bytes of an error's body that are looked at.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
 /// Characters of a server's message that are shown.
@@ -103,6 +105,8 @@ pub(crate) struct Call {
     pub(crate) anonymous: bool,
     /// Redirects are answers.
     pub(crate) redirects: bool,
+    /// The most bytes of an answer that is held.
+    answer_bytes_max: u64,
     /// Tried once, whatever comes of it.
     pub(crate) once: bool,
     /// For how long a server that is busy, and says when to ask again, is asked again.
@@ -121,6 +125,7 @@ impl Call {
             timeout: Some(ANSWER_TIMEOUT),
             anonymous: false,
             redirects: false,
+            answer_bytes_max: SHORT_BYTES_MAX,
             once: false,
             busy_for: None,
         }
@@ -163,6 +168,12 @@ impl Call {
     /// Waits for a server that is busy as long as that is likely to lead anywhere.
     pub(crate) fn through_busy(mut self) -> Self {
         self.busy_for = Some(BUSY_PATIENCE);
+        self
+    }
+
+    /// The answer may be long.
+    pub(crate) fn long(mut self) -> Self {
+        self.answer_bytes_max = LONG_BYTES_MAX;
         self
     }
 
@@ -332,8 +343,10 @@ impl Http {
     pub(crate) fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {
         self.read(call, |response| {
             let server = Origin::of(response.url()).to_string();
-            let bytes =
-                body(response, JSON_BYTES_MAX, &server).map_err(|error| self.by_repeat(call, error))?;
+            let bytes = body(response, call.answer_bytes_max, &server).map_err(|error| match error {
+                ClientError::TooLong { .. } => Failed::for_good(error),
+                error => self.by_repeat(call, error),
+            })?;
             serde_json::from_slice(&bytes).map_err(|error| {
                 let wrong =
                     ClientError::Protocol { server: server.clone(), problem: odd_answer(&bytes, &error) };
@@ -430,10 +443,9 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
 pub(crate) fn body(response: Response, bytes_max: u64, server: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match response.take(bytes_max + 1).read_to_end(&mut bytes) {
-        Ok(_) if bytes.len() as u64 > bytes_max => Err(ClientError::Protocol {
-            server: server.to_owned(),
-            problem: format!("its answer is longer than {bytes_max} bytes"),
-        }),
+        Ok(_) if bytes.len() as u64 > bytes_max => {
+            Err(ClientError::TooLong { server: server.to_owned(), bytes_max })
+        }
         Ok(_) => Ok(bytes),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             Err(ClientError::Timeout { server: server.to_owned() })

@@ -101,7 +101,8 @@ impl Client {
                 | ClientError::Invalid { .. }
                 | ClientError::Server { .. }
                 | ClientError::Redirected { .. }
-                | ClientError::Protocol { .. },
+                | ClientError::Protocol { .. }
+                | ClientError::TooLong { .. },
             ) => ServerKind::Contract,
             Err(error) => return Err(error),
         };

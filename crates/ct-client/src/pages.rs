@@ -36,27 +36,37 @@ pub(crate) fn with_query(mut url: Url, pairs: &[(&str, String)]) -> Url {
 
 impl Client {
     pub(crate) fn page<T: DeserializeOwned>(&self, url: Url) -> Result<Page<T>> {
-        self.http().json(&accepts_json(Call::get(url)))
+        self.http().json(&accepts_json(Call::get(url)).long())
     }
 
     /// Hands out the items of all pages, each once by its key, until `f` says no. Page numbers move when rows come and
-    /// go, so that an item can come again; the walk ends with a page that is not full.
+    /// go, so that an item can come again; the walk ends with a page that is not full. Where a page is too long to be
+    /// held, smaller ones are asked for.
     pub(crate) fn each<T: DeserializeOwned>(
         &self,
         url: &Url,
-        page_size: u64,
+        mut page_size: u64,
         key: impl Fn(&T) -> String,
         f: &mut dyn FnMut(T) -> Result<bool>,
     ) -> Result<()> {
         let mut seen: HashSet<String> = HashSet::new();
         let mut cursor: Option<String> = None;
-        for number in 1..=PAGES_MAX {
+        let mut number = 1;
+        for _ in 0..PAGES_MAX {
             let mut pairs = vec![("page_size", page_size.to_string())];
             match &cursor {
                 Some(cursor) => pairs.push(("cursor", cursor.clone())),
                 None => pairs.push(("page", number.to_string())),
             }
-            let page: Page<T> = self.page(with_query(url.clone(), &pairs))?;
+            let page: Page<T> = match self.page(with_query(url.clone(), &pairs)) {
+                Err(ClientError::TooLong { .. }) if page_size > 1 => {
+                    let before = (number - 1) * page_size;
+                    page_size /= 2;
+                    number = before / page_size + 1;
+                    continue;
+                }
+                page => page?,
+            };
             let count = page.items.len() as u64;
             let mut new = 0;
             for item in page.items {
@@ -74,7 +84,9 @@ impl Client {
                 cursor = Some(next);
                 continue;
             }
-            if cursor.is_some() || count == 0 || count < page.page_size.unwrap_or(page_size) {
+            // What the server made of it.
+            page_size = page.page_size.filter(|size| (1..page_size).contains(size)).unwrap_or(page_size);
+            if cursor.is_some() || count < page_size {
                 return Ok(());
             }
             if page.total_count.is_some_and(|total| seen.len() as u64 >= total) {
@@ -84,6 +96,7 @@ impl Client {
                 // A server that ignores page numbers says the same again and again.
                 return Err(self.endless());
             }
+            number += 1;
         }
         Err(self.endless())
     }

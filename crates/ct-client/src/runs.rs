@@ -44,13 +44,20 @@ impl Client {
     fn runs_by_query(&self, query: &RunQuery) -> Result<RunPage> {
         let url = with_query(self.url(&["runs"]), &run_pairs(query));
         let mut answer = RunPage { items: Vec::new(), total_count: 0, next_cursor: query.cursor.clone() };
+        let mut page_size = PAGE_SIZE;
         loop {
             let left =
-                query.limit.map_or(PAGE_SIZE, |limit| (limit - answer.items.len() as u64).min(PAGE_SIZE));
+                query.limit.map_or(page_size, |limit| (limit - answer.items.len() as u64).min(page_size));
             let mut pairs = vec![("page_size", left.to_string())];
             pairs.extend(answer.next_cursor.as_ref().map(|cursor| ("cursor", cursor.to_string())));
-            let page: RunPage =
-                self.http().json(&accepts_json(Call::get(with_query(url.clone(), &pairs))))?;
+            let call = accepts_json(Call::get(with_query(url.clone(), &pairs))).long();
+            let page: RunPage = match self.http().json(&call) {
+                Err(ClientError::TooLong { .. }) if left > 1 => {
+                    page_size = left / 2;
+                    continue;
+                }
+                page => page?,
+            };
             if answer.items.is_empty() {
                 answer.total_count = page.total_count;
             }
@@ -104,7 +111,7 @@ impl Client {
 
     /// The header of a run.
     pub fn header(&self, run: &RunId) -> Result<RunHeader> {
-        self.http().json(&accepts_json(Call::get(self.url(&["runs", run.as_str()]))))
+        self.http().json(&accepts_json(Call::get(self.url(&["runs", run.as_str()]))).long())
     }
 
     /// Everything about a run, also of a deleted one; `None` from a server of the contract alone.
@@ -116,7 +123,7 @@ impl Client {
             self.url(&["runs", run.as_str()]),
             &[("view", "record".to_owned()), ("include_deleted", "true".to_owned())],
         );
-        self.http().json(&accepts_json(Call::get(url))).map(Some)
+        self.http().json(&accepts_json(Call::get(url)).long()).map(Some)
     }
 
     /// The runs of an eval, not deleted ones, oldest first. A `ct` alone answers it.
@@ -213,7 +220,7 @@ impl Client {
             patch.insert("comments".to_owned(), json!(comments));
         }
         let call = Call::new(Method::PATCH, self.url(&["runs", run.as_str()])).json(&Value::Object(patch));
-        self.http().json(&accepts_json(call))
+        self.http().json(&accepts_json(call).long())
     }
 
     /// Hides a run. False: it was deleted already.

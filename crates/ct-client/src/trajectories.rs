@@ -21,7 +21,7 @@ const DOCUMENTS_PAGE_SIZE: u64 = 100;
 /// Ids asked for at a time.
 const IDS_PAGE_SIZE: u64 = 10_000;
 /// Bytes in which the metadata before a sample must end.
-const METADATA_BYTES_MAX: u64 = 64 << 20;
+const METADATA_BYTES_MAX: u64 = 32 << 20;
 
 /// What filters need of a row of the contract.
 #[derive(Debug, Deserialize)]
@@ -62,7 +62,7 @@ impl Client {
             let mut pairs = vec![("page_size", left.to_string())];
             pairs.extend(answer.next_cursor.as_ref().map(|cursor| ("cursor", cursor.to_string())));
             let page: TrajectoryPage<TrajectoryId> =
-                self.http().json(&accepts_json(Call::get(with_query(url.clone(), &pairs))))?;
+                self.http().json(&accepts_json(Call::get(with_query(url.clone(), &pairs))).long())?;
             if answer.items.is_empty() {
                 answer.total_count = page.total_count;
             }
@@ -153,7 +153,7 @@ impl Client {
         if self.is_ct()? {
             let url = self.url(&["trajectories", trajectory.as_str()]);
             let url = with_query(url, &[("view", "document".to_owned())]);
-            return self.http().json(&accepts_json(Call::get(url)));
+            return self.http().json(&accepts_json(Call::get(url)).long());
         }
         let metadata = self.metadata(trajectory)?;
         let run = metadata.get("run_id").and_then(Value::as_str).and_then(|id| RunId::new(id).ok());

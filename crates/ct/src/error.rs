@@ -392,7 +392,7 @@ impl From<ClientError> for CliError {
                 Kind::Network,
                 Some("check the address and this machine's clock and certificates (SSL_CERT_FILE names others)".to_owned()),
             ),
-            ClientError::Protocol { .. } => {
+            ClientError::Protocol { .. } | ClientError::TooLong { .. } => {
                 (Kind::Network, Some("is that the address of a viewer? ct status tells where it comes from".to_owned()))
             }
             ClientError::Redirected { location, .. } => {

@@ -83,7 +83,7 @@ impl Client {
                 None => json!({"resume_key": resume_key(log)?, "size_bytes": log.reader.size_bytes()}),
             };
             let begin =
-                accepts_json(Call::new(Method::POST, self.url(&["uploads"])).repeatable()).json(&what);
+                accepts_json(Call::new(Method::POST, self.url(&["uploads"])).repeatable().long()).json(&what);
             let upload: Upload = match (self.http().json(&begin), named) {
                 (Ok(upload), _) => upload,
                 (Err(error @ ClientError::Conflict { .. }), Some(named)) => {
@@ -225,7 +225,8 @@ impl Client {
                         return Ok(End::Stored(there));
                     }
                     tracing::debug!(%error, "parts are missing");
-                    upload = self.http().json(&accepts_json(Call::get(self.url(&["uploads", &id]))))?;
+                    upload =
+                        self.http().json(&accepts_json(Call::get(self.url(&["uploads", &id]))).long())?;
                 }
                 Err(ClientError::Invalid { status: 422, .. }) => {
                     self.give_up(&id);
@@ -359,7 +360,7 @@ impl Sender<'_> {
                 let alive = self
                     .client
                     .http()
-                    .json::<Upload>(&accepts_json(Call::get(self.client.url(&["uploads", self.id]))));
+                    .json::<Upload>(&accepts_json(Call::get(self.client.url(&["uploads", self.id]))).long());
                 match alive {
                     Ok(_) if self.sizes.shrink(size) => Ok(false),
                     Err(gone @ ClientError::NotFound { .. }) => Err(gone),
