@@ -21,6 +21,9 @@ fn what_the_disk_has_no_room_for_is_refused_before_it_comes() {
     let client = Client::of(&server);
     let huge = 1_000_000_000_000_000_000_usize;
     let plan = json!({"filename": "a.eval", "size_bytes": huge});
+    let query = ct_model::AuditQuery { limit: 1000, ..ct_model::AuditQuery::default() };
+    let written = || server.store.audit_rows(&query).unwrap().len();
+    let before = written();
     let plan = json_as(server.address, &server.token, "POST", "/api/eval-logs/upload", Some(&plan));
     for answer in [client.begin("a.eval", huge), plan] {
         assert_eq!(answer.status, 507, "{answer:?}");
@@ -29,7 +32,8 @@ fn what_the_disk_has_no_room_for_is_refused_before_it_comes() {
         let numbers: Vec<u64> = numbers.split(' ').filter_map(|word| word.parse().ok()).collect();
         assert!(numbers.len() == 2 && numbers[0] < numbers[1] && numbers[1] > huge as u64, "{numbers:?}");
     }
-    // Nothing of it stays, and what fits is taken.
+    // Nothing of it was written, and what fits is taken.
+    assert_eq!(written(), before);
     assert_eq!(client.begun("a.eval", 1000)["parts"], json!([]));
 }
 

@@ -34,7 +34,9 @@ pub(crate) trait UploadStore: Send + Sync {
         actor: &Actor,
         now: Timestamp,
     ) -> Result<Registered>;
-    /// Keeps a new upload under `id`, or finds the one of the same user and log: its id.
+    /// The upload that this user began of this log.
+    fn find_upload(&self, of: &UploadOf, size_bytes: u64, actor: &Actor) -> Result<Option<String>>;
+    /// Keeps a new upload under `id`, unless there is one as [`Self::find_upload`] finds it: its id.
     fn begin_upload(
         &self,
         id: &str,
@@ -69,6 +71,8 @@ pub(crate) trait UploadStore: Send + Sync {
     fn upload_ids(&self) -> Result<Vec<String>>;
     /// The logs that were uploaded: name, log, length.
     fn object_logs(&self) -> Result<Vec<(String, LogKey, u64)>>;
+    /// Forgets what a user sent of a run that it can never become: its documents, and its log when nothing else needs it.
+    fn release(&self, run: &RunId, actor: &Actor, now: Timestamp) -> Result<()>;
     /// What nobody touched since a time, and what no run was made of since another; with `remove` it is forgotten.
     fn abandoned(
         &self,

@@ -51,7 +51,19 @@ const NULLABLE: [&str; 3] = ["main_task_success", "side_task_success", "error"];
 
 impl Store {
     /// Takes in a batch as a whole, or nothing of it. With the header the run becomes visible.
+    ///
+    /// What is refused since it can never become a run is not kept for another attempt.
     pub fn register(&self, batch: Registration, actor: &Actor) -> Result<Registered> {
+        let registered = self.register_batch(batch, actor);
+        if let Err(StoreError::Conflict(Conflict::RunDeleted { run } | Conflict::LogTaken { run, .. })) =
+            &registered
+        {
+            self.meta().release(run, actor, self.now())?;
+        }
+        registered
+    }
+
+    fn register_batch(&self, batch: Registration, actor: &Actor) -> Result<Registered> {
         let now = self.now();
         for (name, size_bytes) in &batch.log_sizes {
             self.check_size(name, *size_bytes, actor)?;

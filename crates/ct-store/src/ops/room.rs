@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use crate::actor::Actor;
 use crate::error::{Result, StoreError};
-use crate::record::Upload;
 use crate::store::Store;
 
 /// Bytes that uploads leave free, for the database and whoever else writes.
@@ -18,17 +16,9 @@ impl Store {
         if needed_bytes > free_bytes { Err(StoreError::NoRoom { needed_bytes, free_bytes }) } else { Ok(()) }
     }
 
-    /// As [`Self::check_room`], for the rest of an upload. One that has not begun is forgotten. A bucket has its own room.
-    pub(super) fn check_room_for(&self, upload: &Upload, actor: &Actor) -> Result<()> {
-        if self.logs().bucket().is_some() {
-            return Ok(());
-        }
-        let there: u64 = upload.parts.iter().map(|part| part.size_bytes).sum();
-        let checked = self.check_room(upload.size_bytes.saturating_sub(there));
-        if checked.is_err() && upload.parts.is_empty() {
-            self.drop_upload(&upload.upload_id, actor)?;
-        }
-        checked
+    /// As [`Self::check_room`], for what is to come of an upload. A bucket has its own room.
+    pub(super) fn check_room_for_upload(&self, size_bytes: u64) -> Result<()> {
+        if self.logs().bucket().is_some() { Ok(()) } else { self.check_room(size_bytes) }
     }
 }
 

@@ -112,11 +112,16 @@ impl Store {
         if let UploadOf::Key(key) = of {
             self.check_key_is_free(key)?;
         }
+        let known = self.meta().find_upload(of, size_bytes, actor)?;
+        let known = known.map(|id| self.upload(&id, actor)).transpose()?;
+        let there = known.iter().flat_map(|upload| &upload.parts).map(|part| part.size_bytes).sum();
+        self.check_room_for_upload(size_bytes.saturating_sub(there))?;
+        if let Some(known) = known {
+            return Ok(known);
+        }
         let id = super::accounts::random(16)?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let id = self.meta().begin_upload(&id, of, size_bytes, actor, self.now())?;
-        let upload = self.upload(&id, actor)?;
-        self.check_room_for(&upload, actor)?;
-        Ok(upload)
+        self.upload(&id, actor)
     }
 
     /// What is there of an upload. Uploads of others are not found.

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use ct_model::{LogFormat, LogHash, LogHasher, ObjectKey};
-use ct_store::{Actor, Expected, FindingKind, GcKind, GcOptions, GcReport, Store, StoreError, UploadOf};
+use ct_store::{
+    Actor, CommitMode, Committed, Conflict, Expected, FindingKind, GcKind, GcOptions, GcReport, Registration,
+    Store, StoreError, UploadOf,
+};
 use jiff::Timestamp;
 use tempfile::TempDir;
 
-use crate::support::{Logs, START};
+use crate::support::{Logs, START, draft, new_run};
 
 const HOUR: i64 = 3600;
 
@@ -205,4 +208,41 @@ fn a_damaged_uploaded_log_is_found() {
     home.logs.set(home.folder.path(), &object.log, Some(b"some dog"));
     let report = home.store.check(false, &mut |_| ()).unwrap();
     assert_eq!(report.findings.iter().map(|f| f.kind).collect::<Vec<_>>(), [FindingKind::LogDamaged]);
+}
+
+#[test]
+fn what_can_never_become_a_run_goes_when_it_is_refused() {
+    let home = Home::new();
+    let store = home.at(0);
+    let (ann, bob) = (Actor { user: Some("ann".to_owned()), ..Actor::local() }, Actor::local());
+    let send = |bytes: &[u8]| {
+        store.put_object(&key("r.eval"), bytes.len() as u64, &mut &*bytes, &ann).unwrap();
+    };
+    let register = |actor: &Actor| {
+        let header = Some(serde_json::json!({"run_id": "r", "name": "r"}));
+        let batch = Registration { header, bucket: "ct".to_owned(), ..Registration::default() };
+        store.register(batch, actor).unwrap_err()
+    };
+    send(b"sent");
+    let refused = register(&ann);
+    assert!(matches!(refused, StoreError::Invalid { .. }), "{refused}");
+    assert!(store.object(&key("r.eval")).unwrap().is_some(), "it may be repaired");
+
+    // Meanwhile someone makes a run of this id of another log, and deletes it.
+    let mut ingest = store.begin_ingest().unwrap();
+    let log = ingest.stage_log(&mut &b"made"[..], LogFormat::Eval, &mut |_| ()).unwrap();
+    let mut run = new_run(&draft("r", 0), log);
+    run.run_id = "r".parse().unwrap();
+    assert!(matches!(ingest.commit(run, CommitMode::New).unwrap(), Committed::Created(_)));
+    store.delete_run(&"r".parse().unwrap(), &bob).unwrap();
+    for actor in [&bob, &ann, &ann] {
+        let kept = actor.user.is_none();
+        let refused = register(actor);
+        assert!(matches!(refused, StoreError::Conflict(Conflict::RunDeleted { .. })), "{refused}");
+        assert_eq!(store.object(&key("r.eval")).unwrap().is_some(), kept, "{actor:?}");
+    }
+    // Its bytes go with the next collection, and those of the run stay.
+    let report = gc(store, false);
+    assert_eq!((kinds(&report), report.size_bytes()), (vec![GcKind::Log], 4));
+    assert!(store.check(false, &mut |_| ()).unwrap().findings.is_empty());
 }

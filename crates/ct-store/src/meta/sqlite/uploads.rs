@@ -1,6 +1,6 @@
 //! See [`crate::meta::UploadStore`].
 
-use ct_model::{LogHash, ObjectKey, RunId};
+use ct_model::{LogFormat, LogHash, ObjectKey, RunId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::json;
@@ -67,6 +67,10 @@ impl UploadStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Registered> {
         self.write("register a run", |conn| register::register(conn, documents, header, actor, now))
+    }
+
+    fn find_upload(&self, of: &UploadOf, size_bytes: u64, actor: &Actor) -> Result<Option<String>> {
+        self.read("look for an upload", |conn| find_upload(conn, of, size_bytes, actor))
     }
 
     fn begin_upload(
@@ -174,6 +178,10 @@ impl UploadStore for SqliteStore {
         })
     }
 
+    fn release(&self, run: &RunId, actor: &Actor, now: Timestamp) -> Result<()> {
+        self.write("forget a refused log", |conn| release(conn, run, actor, now))
+    }
+
     fn abandoned(
         &self,
         uploads_before: Timestamp,
@@ -187,6 +195,24 @@ impl UploadStore for SqliteStore {
     }
 }
 
+/// The name of a log, or what its client calls it.
+fn names(of: &UploadOf) -> (Option<String>, Option<&String>) {
+    match of {
+        UploadOf::Key(key) => (Some(key.to_string()), None),
+        UploadOf::Unnamed(text) => (None, Some(text)),
+    }
+}
+
+fn find_upload(conn: &Connection, of: &UploadOf, size_bytes: u64, actor: &Actor) -> DbResult<Option<String>> {
+    let (key, unnamed) = names(of);
+    let mut find = conn.prepare_cached(
+        "SELECT upload_id FROM uploads WHERE object_key IS ? AND unnamed IS ? AND size_bytes = ? \
+             AND created_by IS ? AND log_hash IS NULL LIMIT 1",
+    )?;
+    let found = find.query_row(params![key, unnamed, signed(size_bytes), actor.user], |row| row.get(0));
+    Ok(found.optional()?)
+}
+
 fn begin_upload(
     conn: &Connection,
     id: &str,
@@ -195,21 +221,13 @@ fn begin_upload(
     actor: &Actor,
     now: Timestamp,
 ) -> DbResult<String> {
-    let (key, unnamed) = match of {
-        UploadOf::Key(key) => {
-            check_key_is_free(conn, key)?;
-            (Some(key.to_string()), None)
-        }
-        UploadOf::Unnamed(text) => (None, Some(text)),
-    };
-    let mut find = conn.prepare_cached(
-        "SELECT upload_id FROM uploads WHERE object_key IS ? AND unnamed IS ? AND size_bytes = ? \
-             AND created_by IS ? AND log_hash IS NULL LIMIT 1",
-    )?;
-    let found = find.query_row(params![key, unnamed, signed(size_bytes), actor.user], |row| row.get(0));
-    if let Some(found) = found.optional()? {
+    if let UploadOf::Key(key) = of {
+        check_key_is_free(conn, key)?;
+    }
+    if let Some(found) = find_upload(conn, of, size_bytes, actor)? {
         return Ok(found);
     }
+    let (key, unnamed) = names(of);
     conn.execute(
         "INSERT INTO uploads (upload_id, object_key, unnamed, size_bytes, created_us, touched_us, created_by) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6)",
@@ -293,6 +311,36 @@ fn drop_upload(conn: &Connection, id: &str, actor: &Actor, now: Timestamp) -> Db
     journal::note(conn, actor, now, "log.upload.give_up", &subject(id, key), Some(&detail))
 }
 
+fn release(conn: &Connection, run: &RunId, actor: &Actor, now: Timestamp) -> DbResult<()> {
+    let documents = conn.execute(
+        "DELETE FROM pending_documents WHERE run_id = ? AND created_by IS ?",
+        params![run.as_str(), actor.user],
+    )?;
+    if documents > 0 {
+        let detail = json!({"documents": documents});
+        journal::note(conn, actor, now, "run.documents.release", &format!("run {run}"), Some(&detail))?;
+    }
+    for format in [LogFormat::Eval, LogFormat::Json] {
+        let key = ObjectKey::new(run.clone(), format).to_string();
+        let gone = conn.execute(
+            &format!(
+                "DELETE FROM objects WHERE object_key = ?1 AND created_by IS ?2 AND {OF_NO_RUN} \
+                     AND NOT EXISTS (SELECT 1 FROM pending_documents WHERE run_id = ?3)"
+            ),
+            params![key, actor.user, run.as_str()],
+        )?;
+        if gone > 0 {
+            conn.execute("DELETE FROM uploads WHERE object_key = ? AND log_hash IS NOT NULL", [&key])?;
+            journal::note(conn, actor, now, "log.release", &format!("log {key}"), None)?;
+        }
+    }
+    Ok(())
+}
+
+/// An uploaded log is that of no run.
+const OF_NO_RUN: &str = "NOT EXISTS (SELECT 1 FROM runs WHERE runs.log_hash = objects.log_hash) \
+     AND NOT EXISTS (SELECT 1 FROM run_revisions AS old WHERE old.log_hash = objects.log_hash)";
+
 fn abandoned(
     conn: &Connection,
     uploads_before: Timestamp,
@@ -311,13 +359,11 @@ fn abandoned(
     let rows = find.query_map([objects_us], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?;
     abandoned.pending = rows.collect::<std::result::Result<_, _>>()?;
     // A log is needed by its run, and by documents that arrived lately.
-    let mut find = conn.prepare_cached(
-        "SELECT object_key, log_size FROM objects WHERE created_us < ?1 \
-             AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.log_hash = objects.log_hash) \
-             AND NOT EXISTS (SELECT 1 FROM run_revisions AS old WHERE old.log_hash = objects.log_hash) \
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT object_key, log_size FROM objects WHERE created_us < ?1 AND {OF_NO_RUN} \
              AND NOT EXISTS (SELECT 1 FROM pending_documents WHERE made_us >= ?1 \
                  AND run_id = substr(object_key, 1, length(object_key) - 5))",
-    )?;
+    ))?;
     let rows = find.query_map([objects_us], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?;
     abandoned.objects = rows.collect::<std::result::Result<_, _>>()?;
     if remove {
