@@ -8,6 +8,7 @@ use ct_store::{Store, StoreError};
 
 use tokio::sync::Semaphore;
 
+use crate::crowd::Crowd;
 use crate::error::ApiError;
 use crate::gate::Gate;
 use crate::limits;
@@ -60,10 +61,13 @@ pub(crate) struct Parts {
     pub(crate) walks: Walks,
     pub(crate) throttle: Throttle,
     pub(crate) gate: Gate,
+    /// Bodies of strangers.
+    pub(crate) arrivals: Arc<Crowd>,
     pub(crate) metrics: Metrics,
     pub(crate) summaries: Summaries,
     /// Turns for making ZIP files.
     pub(crate) exports: Arc<Semaphore>,
+    pub(crate) open_exports: Arc<Semaphore>,
     /// Samples that someone reads.
     pub(crate) transcripts: Transcripts,
 }
@@ -86,9 +90,11 @@ impl App {
             walks: Walks::default(),
             throttle: Throttle::new(),
             gate: Gate::new(),
+            arrivals: Crowd::new(limits::OPEN_BODIES_BYTES_MAX),
             metrics: Metrics::new(),
             summaries: Summaries::default(),
             exports: Arc::new(Semaphore::new(limits::EXPORTS_MAX)),
+            open_exports: Arc::new(Semaphore::new(limits::OPEN_EXPORTS_MAX)),
             transcripts,
         })))
     }

@@ -1,15 +1,17 @@
 //! Who may do what. A handler says what it needs by the extractor it takes: [`Reader`], [`Writer`] or [`Admin`].
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
-use axum::http::Method;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, Method};
 use ct_model::Scope;
 use ct_store::{Actor, Identity};
 
 use crate::app::{App, Mode};
+use crate::crowd::Member;
 use crate::error::ApiError;
 use crate::pages::visitor::session;
 
@@ -50,12 +52,18 @@ impl FromRequestParts<App> for Reader {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         // Links on pages lead to reads of the API. What writes takes no session: a browser sends its cookie unasked.
         let reads = matches!(parts.method, Method::GET | Method::HEAD);
-        let token = bearer(parts).or_else(|| reads.then(|| session(app, &parts.headers)).flatten());
-        match (token, app.config.mode) {
+        let token = bearer(&parts.headers).or_else(|| reads.then(|| session(app, &parts.headers)).flatten());
+        let Some(token) = token else {
+            return if app.config.mode == Mode::Public { Ok(Self(None)) } else { Err(missing()) };
+        };
+        match (identify(app, token).await, app.config.mode) {
+            (Ok(identity), _) => {
+                stays(&parts.extensions);
+                Ok(Self(Some(identity)))
+            }
             // A public server does not mind a stale token of who only reads.
-            (_, Mode::Public) => Ok(Self(None)),
-            (Some(token), Mode::Private) => Ok(Self(Some(identify(app, token).await?))),
-            (None, Mode::Private) => Err(missing()),
+            (Err(_), Mode::Public) => Ok(Self(None)),
+            (Err(error), Mode::Private) => Err(error),
         }
     }
 }
@@ -86,13 +94,21 @@ impl FromRequestParts<App> for Caller {
 }
 
 async fn caller(parts: &Parts, app: &App, needed: Scope) -> Result<Caller, ApiError> {
-    let token = bearer(parts).ok_or_else(missing)?;
+    let token = bearer(&parts.headers).ok_or_else(missing)?;
     let identity = identify(app, token).await?;
+    stays(&parts.extensions);
     if identity.scope < needed {
         let sentence = format!("this token may {}, and {needed} is needed", identity.scope);
         return Err(ApiError::forbidden(sentence));
     }
     Ok(Caller { identity, origin: origin(parts) })
+}
+
+/// The connection of this request is that of someone known: it does not give way to others.
+pub(crate) fn stays(request: &Extensions) {
+    if let Some(connection) = request.get::<Arc<Member>>() {
+        connection.stay();
+    }
 }
 
 /// Where a request comes from.
@@ -105,10 +121,18 @@ pub(crate) fn missing() -> ApiError {
     ApiError::unauthorized("a token is needed: sign in, or send `Authorization: Bearer <token>`")
 }
 
-fn bearer(parts: &Parts) -> Option<String> {
-    let header = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = header.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
+/// Whether it is someone with a token, or who is signed in on the pages.
+pub(crate) async fn is_known(app: &App, headers: &HeaderMap) -> bool {
+    match bearer(headers).or_else(|| session(app, headers)) {
+        Some(token) => identify(app, token).await.is_ok(),
+        None => false,
+    }
 }
 
 /// Whose token it is.

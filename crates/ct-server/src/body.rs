@@ -31,6 +31,7 @@ pub(crate) async fn read_body<T: Send + 'static>(
     mut body: Body,
     work: impl FnOnce(&App, &mut BodyReader) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
+    let _place = app.gate.enter_transfer().await?;
     let (batches, received) = mpsc::channel(limits::BODY_BATCHES);
     let mut reader = BodyReader { batches: received, batch: VecDeque::new(), ended: false };
     let work = app.blocking(move |app| work(app, &mut reader));

@@ -98,6 +98,15 @@ impl ApiError {
         self
     }
 
+    /// The envelope alone.
+    pub(crate) fn into_json(self) -> String {
+        serde_json::to_string(&self.into_envelope()).unwrap_or_default()
+    }
+
+    fn into_envelope(self) -> ErrorEnvelope {
+        ErrorEnvelope { error: self.sentence, candidates: self.candidates, deleted_run: self.deleted_run }
+    }
+
     /// 500, for what should not happen: the cause is logged and not told.
     pub(crate) fn internal(cause: &dyn std::error::Error) -> Self {
         tracing::error!(cause = causes(cause), "a request failed");
@@ -181,18 +190,14 @@ impl From<LogError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let told = Told(self.sentence.clone());
-        let envelope = ErrorEnvelope {
-            error: self.sentence,
-            candidates: self.candidates,
-            deleted_run: self.deleted_run,
-        };
-        let mut response = (self.status, Json(envelope)).into_response();
+        let (status, told) = (self.status, Told(self.sentence.clone()));
+        let retry_after_seconds = self.retry_after_seconds;
+        let mut response = (status, Json(self.into_envelope())).into_response();
         response.extensions_mut().insert(told);
-        if let Some(seconds) = self.retry_after_seconds {
+        if let Some(seconds) = retry_after_seconds {
             response.headers_mut().insert("retry-after", seconds.into());
         }
-        if self.status == StatusCode::UNAUTHORIZED {
+        if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert("www-authenticate", axum::http::HeaderValue::from_static("Bearer"));
         }
         response

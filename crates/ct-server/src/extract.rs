@@ -143,7 +143,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        let bytes = whole(request.into_body()).await?;
+        let bytes = whole(request.into_body(), |_| ()).await?;
         serde_json::from_slice(&bytes).map(Self).map_err(|error| {
             ApiError::invalid(match error.classify() {
                 Category::Data => format!("the body makes no sense: {error}"),
@@ -154,13 +154,20 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
 }
 
 /// The bytes of a body that is not too large. Of one that is, the rest is taken as well, so that its sender gets to read
-/// the answer.
-pub(crate) async fn whole(mut body: axum::body::Body) -> Result<Vec<u8>, ApiError> {
+/// the answer. `arrived` is told how many bytes come.
+pub(crate) async fn whole(
+    mut body: axum::body::Body,
+    mut arrived: impl FnMut(usize),
+) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     loop {
         match timeout(limits::BODY_IDLE_TIMEOUT, body.frame()).await {
             Ok(None) => return Ok(bytes),
-            Ok(Some(Ok(frame))) => bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Ok(Some(Ok(frame))) => {
+                let data = frame.data_ref().map_or(&[][..], |data| data);
+                arrived(data.len());
+                bytes.extend_from_slice(data);
+            }
             Ok(Some(Err(_))) | Err(_) => return Err(ApiError::invalid("the body did not arrive whole")),
         }
         if bytes.len() > limits::JSON_BYTES_MAX {

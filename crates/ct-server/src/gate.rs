@@ -13,7 +13,9 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::app::App;
+use crate::auth;
 use crate::error::{ApiError, Told};
+use crate::extract::whole;
 use crate::limits;
 use crate::pages::answer::Reader;
 
@@ -25,6 +27,8 @@ pub(crate) struct Gate {
     places: Semaphore,
     /// For those of [`Kind::Open`].
     open: Semaphore,
+    /// For bytes that come in.
+    transfers: Semaphore,
     waiting: AtomicUsize,
 }
 
@@ -41,12 +45,21 @@ impl Gate {
         Self {
             places: Semaphore::new(limits::REQUESTS_MAX),
             open: Semaphore::new(limits::OPEN_REQUESTS_MAX),
+            transfers: Semaphore::new(limits::TRANSFERS_MAX),
             waiting: AtomicUsize::new(0),
         }
     }
 
+    /// A place for an upload.
+    pub(crate) async fn enter_transfer(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        self.wait_for(&self.transfers).await
+    }
+
     async fn enter(&self, kind: Kind) -> Result<SemaphorePermit<'_>, ApiError> {
-        let places = if kind == Kind::Open { &self.open } else { &self.places };
+        self.wait_for(if kind == Kind::Open { &self.open } else { &self.places }).await
+    }
+
+    async fn wait_for<'a>(&'a self, places: &'a Semaphore) -> Result<SemaphorePermit<'a>, ApiError> {
         if let Ok(place) = places.try_acquire() {
             return Ok(place);
         }
@@ -71,7 +84,7 @@ enum Kind {
     /// Much is done before the answer begins.
     Long,
     Short,
-    /// As short, and anybody may send a body: sign-ins, forms, and lists of what to export.
+    /// As short, and strangers may send a body: sign-ins, forms, and lists of what to export.
     Open,
 }
 
@@ -90,20 +103,46 @@ fn kind(method: &Method, path: &str) -> Kind {
 
 /// Lets a request in, and sees to it that it is answered in time.
 pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
-    let kind = kind(request.method(), request.uri().path());
-    let _place = match kind {
-        Kind::Always | Kind::Transfer => None,
-        Kind::Long | Kind::Short | Kind::Open => match app.gate.enter(kind).await {
-            Ok(place) => Some(place),
-            Err(error) => return error.into_response(),
+    let kind = match kind(request.method(), request.uri().path()) {
+        Kind::Open if auth::is_known(&app, request.headers()).await => Kind::Short,
+        kind => kind,
+    };
+    let passed = match kind {
+        Kind::Always | Kind::Transfer => return next.run(request).await,
+        Kind::Open => pass_stranger(&app, request, next).await,
+        Kind::Long | Kind::Short => match app.gate.enter(kind).await {
+            Ok(_place) if kind == Kind::Short => in_time(request, next).await,
+            Ok(_place) => Ok(next.run(request).await),
+            Err(error) => Err(error),
         },
     };
-    if !matches!(kind, Kind::Short | Kind::Open) {
-        return next.run(request).await;
-    }
-    match tokio::time::timeout(limits::ANSWER_TIMEOUT, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => ApiError::unavailable("the answer took too long").retry_after(10).into_response(),
+    passed.unwrap_or_else(ApiError::into_response)
+}
+
+async fn in_time(request: Request, next: Next) -> Result<Response, ApiError> {
+    let answer = tokio::time::timeout(limits::ANSWER_TIMEOUT, next.run(request)).await;
+    answer.map_err(|_| ApiError::unavailable("the answer took too long").retry_after(10))
+}
+
+/// Takes a place only when the body is there, which strangers may let trickle in.
+async fn pass_stranger(app: &App, request: Request, next: Next) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let arrival = app.arrivals.join();
+    let arrived = async {
+        let body = tokio::time::timeout(limits::OPEN_BODY_TIMEOUT, whole(body, |bytes| arrival.grow(bytes)));
+        let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
+        let body = body.await.map_err(late)??;
+        Ok::<_, ApiError>((body, app.gate.enter(Kind::Open).await?))
+    };
+    let arrived = tokio::select! {
+        arrived = arrived => Some(arrived?),
+        () = arrival.gives_way() => None,
+    };
+    match arrived {
+        Some((body, _place)) if arrival.stay() => {
+            in_time(Request::from_parts(parts, body.into()), next).await
+        }
+        _ => Err(ApiError::unavailable("too many send something at once").retry_after(5)),
     }
 }
 

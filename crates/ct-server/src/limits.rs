@@ -22,8 +22,10 @@ pub(crate) const WALKS_MAX: usize = 8192;
 pub(crate) const WALKS_PER_LIST_MAX: usize = 64;
 /// Pages of such a way that can be asked for again.
 pub(crate) const WALK_PAGES_MAX: usize = 8;
-/// ZIP files made at a time.
+/// ZIP files made at a time, for who has a token.
 pub(crate) const EXPORTS_MAX: usize = 64;
+/// And for who has none, of a public server.
+pub(crate) const OPEN_EXPORTS_MAX: usize = 16;
 /// Trajectories in one ZIP file.
 pub(crate) const ZIP_TRAJECTORIES_MAX: u64 = 100_000;
 /// Bytes of a JSON body.
@@ -32,12 +34,19 @@ pub(crate) const JSON_BYTES_MAX: usize = 8 << 20;
 pub(crate) const JSON_DEPTH_MAX: usize = 128;
 /// Prices on a page.
 pub(crate) const PRICES_PAGE_SIZE_MAX: u64 = 10_000;
-/// Connections open at a time; the next ones wait in the system's queue.
+/// Connections open at a time, where the system allows as many files. When they are used up, the oldest that never showed
+/// a token gives way to the next one; if there is none, that one waits.
 pub(crate) const CONNECTIONS_MAX: usize = 4096;
-/// Requests worked on at a time, but for transfers of bytes; the next ones wait for their turn.
+/// Requests worked on at a time, beside those below; the next ones wait for their turn.
 pub(crate) const REQUESTS_MAX: usize = 128;
-/// Of requests whose body is read before it is known who sends it: such bodies may be made to arrive slowly.
+/// Of requests with a body from nobody knows whom. They are worked on once the body is there.
 pub(crate) const OPEN_REQUESTS_MAX: usize = 32;
+/// How long such a body may take to arrive.
+pub(crate) const OPEN_BODY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of all such bodies that are there; beyond that whoever began first gives way.
+pub(crate) const OPEN_BODIES_BYTES_MAX: usize = 64 << 20;
+/// Uploads that arrive at a time; each holds a thread, of the 512 there are.
+pub(crate) const TRANSFERS_MAX: usize = 256;
 /// Requests that wait for their turn.
 pub(crate) const QUEUE_MAX: usize = 1024;
 /// How long they do.

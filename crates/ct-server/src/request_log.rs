@@ -38,7 +38,8 @@ pub(crate) async fn log(request: Request, next: Next) -> Response {
     response
 }
 
-fn request_id() -> String {
+/// Tells one request from another.
+pub(crate) fn request_id() -> String {
     let mut bytes = [0; 8];
     // Without random bytes the id is of no use, and nothing worse.
     let _ = getrandom::fill(&mut bytes);

@@ -10,15 +10,19 @@ use axum::extract::ConnectInfo;
 use axum::http::Request;
 use ct_store::{GcOptions, Store, StoreError};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::rt::TokioTimer;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tower::ServiceExt as _;
 
 use crate::app::{App, ServerConfig};
 use crate::connection::Connection;
-use crate::{limits, proxies, routes};
+use crate::crowd::Crowd;
+use crate::{limits, proxies, refusal, routes};
+
+/// Files that the store has open at a time.
+#[cfg(unix)]
+const FILES_OF_STORE: usize = 64;
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +38,24 @@ pub enum ServeError {
     /// The store does not work.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// How many connections there may be: each may need a file as well, and others work with files too.
+#[cfg(unix)]
+fn connections_max() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut files = getrlimit(Resource::Nofile);
+    // The lower limit is for programs that know no more of files than their number.
+    files.current = files.maximum;
+    let _ = setrlimit(Resource::Nofile, files);
+    let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let connections_max = usize::try_from(files_max / 2).unwrap_or(usize::MAX).saturating_sub(FILES_OF_STORE);
+    connections_max.clamp(1, limits::CONNECTIONS_MAX)
+}
+
+#[cfg(not(unix))]
+fn connections_max() -> usize {
+    limits::CONNECTIONS_MAX
 }
 
 /// Collects abandoned uploads, and logs that nothing needs, from time to time.
@@ -78,14 +100,11 @@ pub async fn serve(
         .max_headers(limits::HEADERS_MAX)
         .max_buf_size(limits::HEADER_BYTES_MAX)
         .half_close(false);
-    let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
+    let (stopping, _) = watch::channel(());
+    let places = Arc::new(Semaphore::new(connections_max()));
+    let strangers = Crowd::new(0);
     let mut stop = pin!(stop);
     loop {
-        let place = tokio::select! {
-            () = &mut stop => break,
-            place = Arc::clone(&places).acquire_owned() => place,
-        };
         let (stream, peer) = tokio::select! {
             () = &mut stop => break,
             accepted = listener.accept() => match accepted {
@@ -98,29 +117,47 @@ pub async fn serve(
                 }
             },
         };
+        let place = match Arc::clone(&places).try_acquire_owned() {
+            Ok(place) => Ok(place),
+            Err(_) => {
+                strangers.make_way();
+                tokio::select! {
+                    () = &mut stop => break,
+                    place = Arc::clone(&places).acquire_owned() => place,
+                }
+            }
+        };
         let _ = stream.set_nodelay(true);
+        let visitor = Arc::new(strangers.join());
         let router = router.clone();
-        let asked = app.clone();
+        let (asked, who) = (app.clone(), Arc::clone(&visitor));
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             let trusted = &asked.config.trusted_proxies;
             // The port still tells connections apart.
             let client = SocketAddr::new(proxies::client(peer.ip(), request.headers(), trusted), peer.port());
             request.extensions_mut().insert(ConnectInfo(client));
+            request.extensions_mut().insert(Arc::clone(&who));
             router.clone().oneshot(request.map(axum::body::Body::new))
         });
-        let connection = graceful
-            .watch(server.serve_connection(TokioIo::new(Connection::new(stream, app.clone())), service));
+        let (server, connection) = (server.clone(), Connection::new(stream, app.clone()));
+        let mut told = stopping.subscribe();
         tokio::spawn(async move {
             let _place = place;
-            if let Err(error) = connection.await {
+            let served = tokio::select! {
+                served = refusal::serve(&server, connection, service, told.changed()) => served,
+                () = visitor.gives_way() => return tracing::info!(%peer, "a connection made way for others"),
+            };
+            if let Err(error) = served {
                 tracing::debug!(%error, %peer, "a connection ended early");
             }
         });
     }
     drop(listener);
     collector.abort();
+    stopping.send_replace(());
     tokio::select! {
-        () = graceful.shutdown() => {}
+        // Each connection holds the other end.
+        () = stopping.closed() => {}
         () = tokio::time::sleep(limits::SHUTDOWN_GRACE) => tracing::warn!("transfers were cut off"),
     }
     Ok(())

@@ -19,9 +19,10 @@ use ct_log::write::ZipStream;
 use ct_model::{RunId, RunRecord, StoredLog, TrajectoryId};
 use futures_util::stream;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::app::App;
+use crate::auth;
 use crate::error::ApiError;
 use crate::limits;
 use crate::sample::{self, Found};
@@ -31,18 +32,23 @@ const HELD_BYTES_MAX: u64 = 4 << 20;
 /// Says that the file is whole; pieces of it are never empty.
 const END: Bytes = Bytes::new();
 
+/// Lets someone make a file, until it is dropped. Strangers, who may read as slowly as they like, have turns of their own.
+pub(crate) fn turn(app: &App, reader: &auth::Reader) -> Result<OwnedSemaphorePermit, ApiError> {
+    let turns = if reader.0.is_some() { &app.exports } else { &app.open_exports };
+    Arc::clone(turns)
+        .try_acquire_owned()
+        .map_err(|_| ApiError::unavailable("too many ZIP files are being made already").retry_after(10))
+}
+
 /// The answer with these trajectories. `selection` says in the manifest how they were chosen, `failed` what is known to
 /// be missing.
 pub(crate) fn respond(
     app: &App,
+    turn: OwnedSemaphorePermit,
     ids: Vec<TrajectoryId>,
     failed: Vec<Value>,
     selection: Value,
 ) -> Result<Response, ApiError> {
-    let turn = Arc::clone(&app.exports).try_acquire_owned().map_err(|_| {
-        ApiError::unavailable(format!("{} ZIP files are being made already", limits::EXPORTS_MAX))
-            .retry_after(10)
-    })?;
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(limits::STREAM_PIECES);
     let app = app.clone();
     let span = tracing::Span::current();

@@ -64,7 +64,7 @@ impl FromRequest<App> for OpenForm {
         }
         let origin = auth::origin(&parts);
         let Guest(visitor) = Guest::from_request_parts(&mut parts, app).await?;
-        let bytes = whole(body).await?;
+        let bytes = whole(body, |_| ()).await?;
         let text = std::str::from_utf8(&bytes)
             .map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "the form is not UTF-8"))?;
         let mut fields = Filters::parse(text);

@@ -74,6 +74,9 @@ async fn of(parts: &Parts, app: &App) -> Result<Visitor, ApiError> {
         Some(token) => identify(app, token).await.ok(),
         None => None,
     };
+    if identity.is_some() {
+        auth::stays(&parts.extensions);
+    }
     let csrf = match &identity {
         Some(identity) => form::proof(app, &identity.token_id),
         None => cookies::get(headers, GUEST).map(|guest| form::proof(app, guest)).unwrap_or_default(),

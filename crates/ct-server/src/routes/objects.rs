@@ -60,9 +60,11 @@ async fn get_object(
     State(app): State<App>,
     Path(path): Path<(String, String)>,
     Params(signature): Params<Signature>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Result<Response, ApiError> {
+    let (parts, _) = request.into_parts();
     let key = check(&app, "GET", &path, &signature)?;
+    auth::stays(&parts.extensions);
     let (object, elsewhere) = app
         .blocking(move |app| {
             let object = app.store.object(&key)?;
@@ -77,7 +79,7 @@ async fn get_object(
         .await?;
     match elsewhere {
         Some(address) => Ok(shown::redirect(address.url.as_str())),
-        None => send(&app, &object, &headers).await,
+        None => send(&app, &object, &parts.headers).await,
     }
 }
 
@@ -208,6 +210,7 @@ async fn put_object(
     });
     let checked = match checked {
         Ok((key, size)) => {
+            auth::stays(&parts.extensions);
             app.blocking(move |app| {
                 app.store.check_key_is_free(&key).map_err(refused)?;
                 Ok((key, size))

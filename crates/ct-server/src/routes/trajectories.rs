@@ -352,14 +352,14 @@ struct ZipParams {
     (status = 401, description = "A token is needed.", body = ErrorEnvelope),
     (status = 404, description = "There is no such run, dataset, or none of the trajectories.", body = ErrorEnvelope),
     (status = 503, description = "Too many are being made.", body = ErrorEnvelope)))]
-async fn zip(State(app): State<App>, _: Reader, mut params: Filters) -> Result<Response, ApiError> {
+async fn zip(State(app): State<App>, reader: Reader, mut params: Filters) -> Result<Response, ApiError> {
     let selection = ZipSelection {
         trajectory_ids: params.texts("trajectory_ids"),
         run_id: params.text("run_id"),
         versioned_dataset: params.value("versioned_dataset")?,
         versioned_dataset_version: params.value("versioned_dataset_version")?,
     };
-    zip_of(&app, selection).await
+    zip_of(&app, &reader, selection).await
 }
 
 /// As the same with GET, for more ids than an address holds. It changes nothing.
@@ -372,10 +372,10 @@ async fn zip(State(app): State<App>, _: Reader, mut params: Filters) -> Result<R
     (status = 503, description = "Too many are being made.", body = ErrorEnvelope)))]
 async fn zip_of_body(
     State(app): State<App>,
-    _: Reader,
+    reader: Reader,
     Body(selection): Body<ZipSelection>,
 ) -> Result<Response, ApiError> {
-    zip_of(&app, selection).await
+    zip_of(&app, &reader, selection).await
 }
 
 /// Which trajectories to send: one of three ways to say it.
@@ -396,7 +396,8 @@ struct ZipSelection {
     versioned_dataset_version: Option<u64>,
 }
 
-async fn zip_of(app: &App, selection: ZipSelection) -> Result<Response, ApiError> {
+async fn zip_of(app: &App, reader: &Reader, selection: ZipSelection) -> Result<Response, ApiError> {
+    let turn = crate::zip::turn(app, reader)?;
     let ZipSelection { trajectory_ids: ids, run_id: run, versioned_dataset: dataset, .. } = selection;
     let version = selection.versioned_dataset_version;
     app.blocking(move |app| {
@@ -440,7 +441,7 @@ async fn zip_of(app: &App, selection: ZipSelection) -> Result<Response, ApiError
                 ));
             }
         };
-        crate::zip::respond(app, crate::zip::distinct(ids)?, failed, selection)
+        crate::zip::respond(app, turn, crate::zip::distinct(ids)?, failed, selection)
     })
     .await
 }

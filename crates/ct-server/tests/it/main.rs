@@ -8,6 +8,7 @@ mod contract;
 mod datasets;
 mod gates;
 mod objects;
+mod refusals;
 mod register;
 mod support;
 mod uploads;

@@ -34,6 +34,7 @@ mod list;
 #[cfg(unix)]
 mod login;
 mod logs;
+mod long_answers;
 mod make;
 mod mounts;
 #[cfg(unix)]
@@ -58,6 +59,8 @@ mod server;
 mod servers;
 mod show;
 mod store;
+#[cfg(unix)]
+mod strangers;
 mod support;
 mod tls;
 mod together;

@@ -177,3 +177,41 @@ fn a_port_that_is_taken_is_said_to_be() {
     settings.add_filter(r"127\.0\.0\.1:\d+", "[ADDRESS]");
     settings.bind(|| insta::assert_snapshot!(home.ct(&["serve", "--bind", address])));
 }
+
+#[test]
+fn prices_are_answered_as_the_contract_has_them_and_taken_back_as_a_rate_file() {
+    let home = Home::new();
+    let token = user_with_token(&home, "ana", "read");
+    let rows = json!([
+        {"model": "anthropic/a", "pricing": {
+            "input_per_million": 3.0, "output_per_million": 15.0, "cached_input_per_million": 0.3,
+            "cache_write_multiplier": 1.25, "tiers": [
+                {"max_input_tokens": 200_000, "input_per_million": 3.0, "output_per_million": 15.0,
+                 "cached_input_per_million": 0.3, "cache_write_multiplier": 1.25},
+                {"max_input_tokens": null, "input_per_million": 6.0, "output_per_million": 22.5,
+                 "cached_input_per_million": 0.6, "cache_write_multiplier": 1.25},
+            ]}, "manual": true},
+        {"model": "b", "pricing": {
+            "input_per_million": 1.0, "output_per_million": 2.0, "cached_input_per_million": null,
+            "cache_write_multiplier": null}, "manual": false},
+    ]);
+    // What is left out is said to be unknown.
+    let mut file = rows.clone();
+    for absent in ["cached_input_per_million", "cache_write_multiplier"] {
+        file[1]["pricing"].as_object_mut().unwrap().remove(absent);
+    }
+    file[1].as_object_mut().unwrap().remove("manual");
+    home.file("rates.json", file.to_string());
+    let served = Served::start(&home, &["--private", "--prices", "rates.json"]);
+    let answer = served.get(&token, "/api/pricing").ok();
+    assert_eq!(
+        answer,
+        json!({"items": rows, "total_count": 2, "page": 1, "page_size": 10_000, "next_cursor": null})
+    );
+    // The answer is a rate file, and means the same.
+    home.file("answer.json", answer.to_string());
+    let again = Served::start(&home, &["--private", "--prices", "answer.json"]);
+    assert_eq!(again.get(&token, "/api/pricing").ok(), answer);
+    home.log("control-tower/ct-11.eval", "a.eval");
+    home.stdout(&["runs", "make", "a.eval", "--prices", "answer.json"]);
+}

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
-use crate::support::Home;
+use crate::support::{CT, Home};
 
 /// A running `ct serve`. It is killed when it is dropped.
 pub(crate) struct Served {
@@ -60,11 +60,17 @@ impl Answer {
 impl Served {
     /// Serves the home's data folder on a free port and waits until it listens.
     pub(crate) fn start(home: &Home, arguments: &[&str]) -> Self {
-        let mut all = vec!["serve", "--format", "json", "--bind", "127.0.0.1:0"];
+        Self::start_through(&[], home, arguments)
+    }
+
+    /// As [`Served::start`], by a command that runs the one it gets as its last arguments.
+    pub(crate) fn start_through(before: &[&str], home: &Home, arguments: &[&str]) -> Self {
+        let mut all = before.to_vec();
+        all.extend([CT, "serve", "--format", "json", "--bind", "127.0.0.1:0"]);
         all.extend(arguments);
         let log = home.path("server.log");
-        let mut child =
-            home.command(&all).stdout(Stdio::piped()).stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let mut command = home.program(all[0], &all[1..]);
+        let mut child = command.stdout(Stdio::piped()).stderr(File::create(&log).unwrap()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let announced: Value = serde_json::from_str(&line)

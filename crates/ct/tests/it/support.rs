@@ -9,6 +9,9 @@ use tempfile::TempDir;
 /// Logs shared by the tests of all crates.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data");
 
+/// The program.
+pub(crate) const CT: &str = env!("CARGO_BIN_EXE_ct");
+
 /// Says that something was not tried, for want of something on this machine. Where everything has to be, it fails.
 #[expect(clippy::print_stderr, reason = "who runs the tests is told")]
 pub(crate) fn not_tested(why: &str) {
@@ -86,7 +89,12 @@ impl Home {
 
     /// The program with these arguments, in this home, without any variable of the tester.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ct"));
+        self.program(CT, arguments)
+    }
+
+    /// As [`Home::command`], of another program.
+    pub(crate) fn program(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(arguments)
             .current_dir(self.folder.path().join("work"))
