@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ct_model::{Outcome, OutcomeCounts, RunId, TaskCounts, TrajectoryDocument, TrajectoryId, TrajectoryRow};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 /// Characters of a description in a list; the document has all of it.
 const DESCRIPTION_CHARS_MAX: usize = 300;
@@ -22,20 +22,19 @@ pub(crate) struct Entry {
     pub(crate) datasets: Vec<String>,
     #[serde(default)]
     pub(crate) models: Vec<String>,
-    /// Only when it is not the run's.
-    pub(crate) eval_metadata: Option<Map<String, Value>>,
+    /// An object. Only when it is not the run's.
+    pub(crate) eval_metadata: Option<Box<RawValue>>,
     /// The document as JSON, without `eval_metadata`.
     #[serde(skip)]
     pub(crate) document: String,
 }
 
 impl Entry {
-    /// Of a document, whose text is filled in elsewhere; `run_id` when it is known.
+    /// Of a document, whose text and `eval_metadata` are filled in elsewhere; `run_id` when it is known.
     pub(crate) fn new(
         document: &TrajectoryDocument,
         trajectory_id: TrajectoryId,
         run_id: RunId,
-        eval_metadata: Option<Map<String, Value>>,
     ) -> Self {
         let range = document.eval_sample_range.as_ref();
         Self {
@@ -44,7 +43,7 @@ impl Entry {
             range_end: range.map(|range| range.compressed_start.saturating_add(range.compressed_size)),
             datasets: document.datasets.clone(),
             models: document.models.clone(),
-            eval_metadata,
+            eval_metadata: None,
             document: String::new(),
         }
     }

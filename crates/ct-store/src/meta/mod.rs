@@ -19,7 +19,6 @@ use ct_model::{
     TrajectoryId, TrajectoryNumbers, TrajectoryPage, TrajectoryQuery,
 };
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
 use crate::actor::Actor;
 use crate::blob::LogKey;
@@ -38,8 +37,8 @@ pub(crate) use uploads::{Abandoned, PendingDocument, RegisteredHeader, UploadRow
 pub(crate) struct StagedRun<'a> {
     pub(crate) run: &'a NewRun,
     pub(crate) sums: &'a Sums,
-    /// `eval_metadata` of the documents, but those whose entry has its own.
-    pub(crate) eval_metadata: &'a Map<String, Value>,
+    /// `eval_metadata` of the documents, an object, but those whose entry has its own.
+    pub(crate) eval_metadata: &'a str,
     /// In the order of the log; `sums` says how many.
     pub(crate) entries: &'a mut dyn Iterator<Item = Result<Entry>>,
 }

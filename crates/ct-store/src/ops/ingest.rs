@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use ct_model::{LogFormat, LogHash, RunId, TrajectoryDocument};
+use serde_json::value::to_raw_value;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
@@ -178,8 +179,12 @@ impl<'s> Ingest<'s> {
         let mut kept = document.clone();
         let eval_metadata = std::mem::take(&mut kept.eval_metadata);
         let of_run = self.eval_metadata.get_or_insert_with(|| eval_metadata.clone());
-        let own = (*of_run != eval_metadata).then_some(eval_metadata);
-        let entry = Entry::new(document, id, run, own);
+        let is_own = *of_run != eval_metadata;
+        let no_json = |error| StoreError::invalid(format!("{} is no JSON: {error}", sample()));
+        let mut entry = Entry::new(document, id, run);
+        if is_own {
+            entry.eval_metadata = Some(to_raw_value(&eval_metadata).map_err(no_json)?);
+        }
         self.sums.add(&entry);
 
         let path = self.folder.path().join("documents");
@@ -189,8 +194,7 @@ impl<'s> Ingest<'s> {
         }
         let spool = self.spool.as_mut().expect("made above");
         for line in [serde_json::to_vec(&entry), serde_json::to_vec(&kept)] {
-            let line =
-                line.map_err(|error| StoreError::invalid(format!("{} is no JSON: {error}", sample())))?;
+            let line = line.map_err(no_json)?;
             spool.write_all(&line).and_then(|()| spool.write_all(b"\n")).map_err(failed())?;
         }
         Ok(())
@@ -221,7 +225,7 @@ impl<'s> Ingest<'s> {
         let staged = StagedRun {
             run: &run,
             sums: &self.sums,
-            eval_metadata: &self.eval_metadata.unwrap_or_default(),
+            eval_metadata: &Value::Object(self.eval_metadata.unwrap_or_default()).to_string(),
             entries: &mut entries,
         };
         self.store.meta().commit(staged, &mode, self.store.now())

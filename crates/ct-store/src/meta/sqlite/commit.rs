@@ -353,7 +353,7 @@ pub(super) fn commit(
         seq,
         to_json(&recorded),
         to_json(&layer),
-        to_json(eval_metadata),
+        eval_metadata,
         run.eval_created,
         run.source,
         to_json(&run.defects),
@@ -503,7 +503,7 @@ fn write_trajectories(
             to_json(&entry.row),
             to_json(&own),
         ])?;
-        write_document.execute(params![seq, entry.document, entry.eval_metadata.as_ref().map(to_json)])?;
+        write_document.execute(params![seq, entry.document, entry.eval_metadata.as_ref().map(|object| object.get())])?;
     }
     Ok(same)
 }

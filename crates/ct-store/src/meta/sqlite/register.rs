@@ -7,7 +7,7 @@ use ct_model::{RunHeader, RunId, TrajectoryId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::uploads::run_is_deleted;
 use super::{DbError, commit, from_json, journal, read, signed, to_json};
@@ -99,8 +99,8 @@ fn is_known(conn: &Connection, pending: &PendingDocument) -> Result<bool> {
         return Err(StoreError::from(Conflict::TrajectoryTaken { trajectory, run, held_by: held.by }).into());
     }
     let stored = comparable_document(&held.document, &held.eval_metadata);
-    let own = pending.entry.eval_metadata.clone().unwrap_or_default();
-    if stored.is_none() || stored != comparable_document(&pending.entry.document, &own) {
+    let own = pending.entry.eval_metadata.as_ref().map_or("{}", |object| object.get());
+    if stored.is_none() || stored != comparable_document(&pending.entry.document, own) {
         return Err(StoreError::from(Conflict::DocumentDiffers { trajectory, run }).into());
     }
     Ok(true)
@@ -112,7 +112,8 @@ struct Held {
     /// It is part of a run, and waits no more.
     visible: bool,
     document: String,
-    eval_metadata: Map<String, Value>,
+    /// An object.
+    eval_metadata: String,
 }
 
 fn held(conn: &Connection, trajectory: &TrajectoryId) -> Result<Option<Held>> {
@@ -125,16 +126,16 @@ fn held(conn: &Connection, trajectory: &TrajectoryId) -> Result<Option<Held>> {
              FROM trajectories JOIN documents ON trajectory = trajectories.seq JOIN runs ON runs.seq = trajectories.run \
              JOIN run_details ON run_details.run = runs.seq WHERE trajectories.seq = ?",
         )?;
-        let found = find.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?)));
+        let found = find.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
         let (by, document, eval_metadata) = found?;
-        let eval_metadata = from_json("what a log says of its eval", &eval_metadata)?;
         return Ok(Some(Held { by: read::run_id(by)?, visible: true, document, eval_metadata }));
     }
     let mut find =
         conn.prepare_cached("SELECT entry, document, run_id FROM pending_documents WHERE trajectory_id = ?")?;
     let mut rows = find.query([trajectory.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let eval_metadata = waiting(row)?.entry.eval_metadata.unwrap_or_default();
+    let eval_metadata = waiting(row)?.entry.eval_metadata;
+    let eval_metadata = eval_metadata.map_or_else(|| "{}".to_owned(), |object| object.get().to_owned());
     let by = read::run_id(row.get(2)?)?;
     Ok(Some(Held { by, visible: false, document: row.get(1)?, eval_metadata }))
 }
@@ -162,7 +163,8 @@ fn attach(conn: &Connection, header: RegisteredHeader, now: Timestamp) -> Result
         all.merge(waiting.sums);
         eval_metadata.get_or_insert(waiting.entry.eval_metadata);
     }
-    let of_run = eval_metadata.flatten().unwrap_or_default();
+    let of_run = eval_metadata.flatten();
+    let of_run = of_run.as_ref().map_or("{}", |object| object.get());
     let sent = run.header.clone();
     all.apply(&mut run.header);
     // Documents do not always hold what these come from.
@@ -182,7 +184,7 @@ fn attach(conn: &Connection, header: RegisteredHeader, now: Timestamp) -> Result
         let entry = rows.next().map_err(DbError::from).transpose()?.and_then(|row| {
             let Waiting { mut entry, .. } = waiting(row)?;
             entry.document = row.get(1)?;
-            if entry.eval_metadata.as_ref() == Some(&of_run) {
+            if entry.eval_metadata.as_ref().is_some_and(|own| own.get() == of_run) {
                 entry.eval_metadata = None;
             }
             Ok(entry)
@@ -194,7 +196,7 @@ fn attach(conn: &Connection, header: RegisteredHeader, now: Timestamp) -> Result
             }
         }))
     });
-    let staged = StagedRun { run: &run, sums: &sums, eval_metadata: &of_run, entries: &mut entries };
+    let staged = StagedRun { run: &run, sums: &sums, eval_metadata: of_run, entries: &mut entries };
     match commit::commit(conn, staged, &mode, now)? {
         Committed::AlreadyThere(held_by) => {
             let deleted = run_is_deleted(conn, &held_by)?.unwrap_or(false);

@@ -4,6 +4,8 @@
 //! visible with all of them. Doing it again changes nothing, whoever does it: what comes again is compared with what is
 //! there, but for what is the store's to say. What is registered must agree with the stored log.
 
+mod document;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +13,13 @@ use std::thread;
 
 use ct_model::convert::Registration as Sums;
 use ct_model::{
-    LogFormat, LogHash, LogRef, ObjectKey, RunEdit, RunHeader, RunId, RunStatus, TrajectoryDocument,
+    LogFormat, LogHash, LogRef, ObjectKey, RunEdit, RunHeader, RunId, RunStatus,
 };
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use self::document::{SentDocument, typed};
 use super::log_index::LogIndex;
 use crate::actor::Actor;
 use crate::error::{Conflict, Result, StoreError};
@@ -45,9 +47,6 @@ pub struct Registration {
 const THREADS_MAX: usize = 4;
 /// Fewer documents are not worth a thread.
 const SHARE_MIN: usize = 10;
-
-/// The fields of a document that are null when nothing decided them. Other nulls are left out.
-const NULLABLE: [&str; 3] = ["main_task_success", "side_task_success", "error"];
 
 impl Store {
     /// Takes in a batch as a whole, or nothing of it. With the header the run becomes visible.
@@ -228,23 +227,16 @@ fn take_document(
     actor: &Actor,
     now: Timestamp,
 ) -> Result<PendingDocument> {
-    let value = serde_json::from_str(document.get());
-    let value = value.map_err(|error| StoreError::invalid(format!("trajectories[{number}]: {error}")))?;
-    let Value::Object(mut document) = value else {
-        return Err(StoreError::invalid(format!("trajectories[{number}]: not an object")));
+    let invalid = |what: String| {
+        let id = serde_json::from_str::<Value>(document.get()).ok();
+        let id = id.as_ref().and_then(|fields| fields.get("trajectory_id")?.as_str());
+        let id = id.map(|id| format!(" ({})", id.chars().take(128).collect::<String>()));
+        StoreError::invalid(format!("trajectories[{number}]{}: {what}", id.unwrap_or_default()))
     };
-    let name = match document.get("trajectory_id").and_then(Value::as_str) {
-        Some(id) => format!("trajectories[{number}] ({})", id.chars().take(128).collect::<String>()),
-        None => format!("trajectories[{number}]"),
-    };
-    let invalid = |what: String| StoreError::invalid(format!("{name}: {what}"));
-    own(&mut document, actor, now);
-    document.retain(|field, value| !value.is_null() || NULLABLE.contains(&field.as_str()));
-    let value = Value::Object(document);
-    let mut typed: TrajectoryDocument = typed(&value).map_err(invalid)?;
-    let Value::Object(mut document) = value else { return Err(invalid("not an object".to_owned())) };
+    let mut sent = SentDocument::read(document.get(), actor, now).map_err(invalid)?;
+    let typed = &sent.typed;
     let id = typed.trajectory_id.clone().ok_or_else(|| invalid("trajectory_id: missing".to_owned()))?;
-    let run = typed.run_id.clone().ok_or_else(|| invalid("run_id: missing".to_owned()))?;
+    let mut run = typed.run_id.clone().ok_or_else(|| invalid("run_id: missing".to_owned()))?;
 
     let log = logs.get(&run)?;
     if let Some(url) = &typed.eval_log_url {
@@ -256,31 +248,22 @@ fn take_document(
     {
         return Err(invalid(format!("eval_sample_range.key: {key:?} is no log of run {run}")));
     }
-    let position = log.index.check(&typed).map_err(invalid)?;
-    let (mut run, mut replaces) = (run, None);
+    let position = log.index.check(typed).map_err(invalid)?;
+    let setting = typed.environment.as_ref().and_then(|environment| environment.extra.get("setting"));
+    let mut sums = Sums::default();
+    sums.add(typed, setting.and_then(Value::as_str));
+    let mut entry = Entry::new(typed, id, run.clone());
+    let mut replaces = None;
     if let Some(replaced) = &logs.replaces {
-        // From now on the log goes by the name of the run that gets it.
-        document.remove("eval_log_url");
-        if let Some(Value::Object(range)) = document.get_mut("eval_sample_range") {
-            range.insert(
-                "key".to_owned(),
-                json!(ObjectKey::new(replaced.run.clone(), log.log.format).to_string()),
-            );
-        }
+        sent.rename_log(&ObjectKey::new(replaced.run.clone(), log.log.format)).map_err(invalid)?;
         if replaced.is_done(&log) {
             run = replaced.run.clone();
         } else {
             replaces = Some(replaced.run.clone());
         }
     }
-
-    let setting = document.get("environment").and_then(|environment| environment.get("setting"));
-    let mut sums = Sums::default();
-    sums.add(&typed, setting.and_then(Value::as_str));
-    document.remove("eval_metadata");
-    let eval_metadata = std::mem::take(&mut typed.eval_metadata);
-    let mut entry = Entry::new(&typed, id, run.clone(), Some(eval_metadata));
-    entry.document = Value::Object(document).to_string();
+    entry.document = sent.text;
+    entry.eval_metadata = Some(sent.eval_metadata);
     Ok(PendingDocument { run, replaces, position: position as u64, entry, sums })
 }
 
@@ -345,18 +328,6 @@ fn take_header<'a>(
     })
 }
 
-/// Makes of JSON what it should be; else says which field is not, and why.
-fn typed<T: DeserializeOwned>(value: &Value) -> std::result::Result<T, String> {
-    // Telling the path costs time, so it is looked for only when it is needed.
-    T::deserialize(value).or_else(|_| {
-        serde_path_to_error::deserialize(value).map_err(|error| {
-            let path = error.path().to_string();
-            let error = error.into_inner();
-            if path == "." { error.to_string() } else { format!("{path}: {error}") }
-        })
-    })
-}
-
 /// Takes out what a client does not decide: who made something, and when.
 fn own(fields: &mut Map<String, Value>, actor: &Actor, now: Timestamp) {
     fields.remove("created_at");
@@ -382,8 +353,9 @@ fn own(fields: &mut Map<String, Value>, actor: &Actor, now: Timestamp) {
 }
 
 /// A document less what is not compared: what the store says, and where the log lies.
-pub(crate) fn comparable_document(document: &str, eval_metadata: &Map<String, Value>) -> Option<Value> {
-    let Ok(Value::Object(mut fields)) = serde_json::from_str(document) else { return None };
+pub(crate) fn comparable_document(document: &str, eval_metadata: &str) -> Option<Value> {
+    let mut fields: Map<String, Value> = serde_json::from_str(document).ok()?;
+    let eval_metadata: Map<String, Value> = serde_json::from_str(eval_metadata).ok()?;
     for field in [
         "trajectory_id",
         "run_id",
@@ -404,7 +376,7 @@ pub(crate) fn comparable_document(document: &str, eval_metadata: &Map<String, Va
             range.remove(field);
         }
     }
-    fields.insert("eval_metadata".to_owned(), Value::Object(eval_metadata.clone()));
+    fields.insert("eval_metadata".to_owned(), Value::Object(eval_metadata));
     Some(Value::Object(fields))
 }
 
