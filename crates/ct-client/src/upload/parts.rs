@@ -331,14 +331,14 @@ impl Sender<'_> {
 
     /// False: the part is too large for something on the way, and parts are smaller from now on.
     fn part(&self, start: u64, size: u64, buffer: &mut BytesMut) -> Result<bool> {
-        let bytes = self.log.reader.read(start, size, std::mem::take(buffer))?.freeze();
+        let (bytes, crc32) = self.log.reader.read_summed(start, size, std::mem::take(buffer))?;
+        let bytes = bytes.freeze();
         if let Some(direct) = self.direct {
             let timeout = ANSWER_TIMEOUT + Duration::from_secs(size / SLOWEST);
             self.client.put_direct(self.id, direct, start, &bytes, timeout)?;
             self.log.reader.sent(size);
             return Ok(true);
         }
-        let crc32 = crc32fast::hash(&bytes);
         let url = self.client.url(&["uploads", self.id, "parts", &start.to_string()]);
         let call = Call::new(Method::PUT, url)
             .timeout(ANSWER_TIMEOUT + Duration::from_secs(size / SLOWEST))
@@ -398,8 +398,9 @@ fn missing(log: &LogFile<'_>, parts: &[Part]) -> Result<Missing> {
         {
             continue;
         }
-        buffer = log.reader.read(part.start, part.size_bytes, buffer)?;
-        if crc32fast::hash(&buffer) != part.crc32 {
+        let crc32;
+        (buffer, crc32) = log.reader.read_summed(part.start, part.size_bytes, buffer)?;
+        if crc32 != part.crc32 {
             missing.other = true;
             continue;
         }

@@ -14,6 +14,8 @@ use crate::{ClientError, Result};
 
 /// Bytes that are hashed at a time.
 const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes that a processor keeps near itself.
+const NEAR_BYTES: usize = 256 << 10;
 /// A machine of so many processors hashes beside whatever else it does.
 const PROCESSORS_ENOUGH: usize = 4;
 /// Bytes a second from which on sending keeps the processors of a smaller one busy, and is over soon.
@@ -91,14 +93,42 @@ impl LogReader {
     }
 
     /// Reads into a buffer whose room is used again.
-    pub(super) fn read(&self, start: u64, size_bytes: u64, mut buffer: BytesMut) -> Result<BytesMut> {
+    pub(super) fn read(&self, start: u64, size_bytes: u64, buffer: BytesMut) -> Result<BytesMut> {
+        self.read_pieces(start, size_bytes, buffer, |_| ())
+    }
+
+    /// As [`Self::read`], with the CRC-32 of what was read.
+    pub(super) fn read_summed(
+        &self,
+        start: u64,
+        size_bytes: u64,
+        buffer: BytesMut,
+    ) -> Result<(BytesMut, u32)> {
+        let mut sum = crc32fast::Hasher::new();
+        let buffer = self.read_pieces(start, size_bytes, buffer, |piece| sum.update(piece))?;
+        Ok((buffer, sum.finalize()))
+    }
+
+    /// Shows each piece while the processor has it at hand.
+    fn read_pieces(
+        &self,
+        start: u64,
+        size_bytes: u64,
+        mut buffer: BytesMut,
+        mut see: impl FnMut(&[u8]),
+    ) -> Result<BytesMut> {
         let length =
             usize::try_from(size_bytes).map_err(|_| self.unreadable(io::ErrorKind::InvalidInput.into()))?;
         buffer.resize(length, 0);
-        self.source.read_exact_at(start, &mut buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.changed(),
-            _ => self.unreadable(error),
-        })?;
+        let mut at = start;
+        for piece in buffer.chunks_mut(NEAR_BYTES) {
+            self.source.read_exact_at(at, piece).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => self.changed(),
+                _ => self.unreadable(error),
+            })?;
+            see(piece);
+            at += piece.len() as u64;
+        }
         Ok(buffer)
     }
 

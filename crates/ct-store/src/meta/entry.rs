@@ -31,11 +31,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Of a document, whose text and `eval_metadata` are filled in elsewhere; `run_id` when it is known.
-    pub(crate) fn new(
-        document: &TrajectoryDocument,
-        trajectory_id: TrajectoryId,
-        run_id: RunId,
-    ) -> Self {
+    pub(crate) fn new(document: &TrajectoryDocument, trajectory_id: TrajectoryId, run_id: RunId) -> Self {
         let range = document.eval_sample_range.as_ref();
         Self {
             row: row(document, trajectory_id, run_id),

@@ -503,7 +503,11 @@ fn write_trajectories(
             to_json(&entry.row),
             to_json(&own),
         ])?;
-        write_document.execute(params![seq, entry.document, entry.eval_metadata.as_ref().map(|object| object.get())])?;
+        write_document.execute(params![
+            seq,
+            entry.document,
+            entry.eval_metadata.as_ref().map(|object| object.get())
+        ])?;
     }
     Ok(same)
 }

@@ -167,3 +167,82 @@ pub(super) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(json: &str) -> Result<SentDocument, String> {
+        SentDocument::read(json, &Actor::default(), Timestamp::UNIX_EPOCH)
+    }
+
+    const REQUIRED: &str = r#""eval_sample_id": "1", "epoch": 1, "name": "n", "number_of_actions": 0, "main_task_success": null"#;
+
+    #[test]
+    fn words_are_kept_as_they_were_written() {
+        let sent = read(&format!(
+            "{{{REQUIRED}, \"tags\": null, \"created_by\": \"eve\", \"a \\\"b\": [1e400, \" \\\\\", 18446744073709551617],\n \
+             \"eval_metadata\": {{ \"x\": 1.50 }} }}"
+        ));
+        let message = sent.err().expect("1e400 is no number that can be told again");
+        assert!(message.contains("number out of range"), "{message}");
+
+        let sent = read(&format!(
+            "{{{REQUIRED}, \"tags\": null, \"created_by\": \"eve\", \"a \\\"b\": [\" \\\\\"]}}"
+        ));
+        let sent = sent.unwrap();
+        let kept = REQUIRED.replace(": ", ":").replace(", ", ",");
+        assert_eq!(sent.text, format!("{{{kept},\"a \\\"b\":[\" \\\\\"]}}"));
+        assert_eq!(sent.typed.extra["a \"b"], json!([" \\"]));
+        assert_eq!(sent.eval_metadata.get(), "{}");
+    }
+
+    #[test]
+    fn of_a_field_that_comes_twice_the_last_counts() {
+        let sent = read(&format!("{{{REQUIRED}, \"name\": \"other\"}}")).unwrap();
+        assert_eq!(sent.typed.name, "other");
+        let again: TrajectoryDocument = serde_json::from_str(&sent.text).unwrap();
+        assert_eq!(again, sent.typed);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = |json: &str| read(json).err().unwrap();
+        assert_eq!(error("[]"), "not an object");
+        let deep =
+            format!("{{{REQUIRED}, \"metadata\": {{\"a\": {}1{}}}}}", "[".repeat(200), "]".repeat(200));
+        assert!(error(&deep).contains("recursion limit"), "{}", error(&deep));
+        let deep = deep.replace("\"metadata\"", "\"eval_metadata\"");
+        assert!(error(&deep).contains("recursion limit"), "{}", error(&deep));
+        assert!(error(&format!("{{{REQUIRED}, \"eval_metadata\": 1}}")).starts_with("eval_metadata: "));
+        let wrong = error(&format!("{{{REQUIRED}, \"main_task\": {{\"id\": 5}}}}"));
+        assert!(wrong.starts_with("main_task.id: "), "{wrong}");
+    }
+
+    fn json_values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[ \"\\\\a\u{e9}\n\t]{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec(("[ \"\\\\b]{0,4}", inner), 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn only_spaces_between_parts_go(value in json_values()) {
+            let mut text = String::new();
+            compact(&serde_json::to_string_pretty(&value).unwrap(), &mut text);
+            prop_assert_eq!(text, value.to_string());
+        }
+    }
+}

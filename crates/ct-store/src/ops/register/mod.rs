@@ -12,9 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use ct_model::convert::Registration as Sums;
-use ct_model::{
-    LogFormat, LogHash, LogRef, ObjectKey, RunEdit, RunHeader, RunId, RunStatus,
-};
+use ct_model::{LogFormat, LogHash, LogRef, ObjectKey, RunEdit, RunHeader, RunId, RunStatus};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
