@@ -290,7 +290,9 @@ LISTS = ["/api/runs?page_size=50", "/api/runs?tags_include=paper", "/api/runs?vi
          "/api/trajectories?policy=honest&status=success", "/api/trajectories?run_name=monitor&created_from=2020-01-01",
          "/api/trajectories?sort=cost", "/api/trajectories?sort=started&descending=false&page_size=200",
          "/api/trajectories?sort=suspicion&has_side_task=false&policy=attack",
-         "/api/trajectories?sort=duration&side_task_outcome=pass&tag=paper&errored=false"]
+         "/api/trajectories?sort=duration&side_task_outcome=pass&tag=paper&errored=false",
+         "/api/runs?view=row&sort=policy&descending=false&page_size=50", "/api/runs?view=row&sort=status&policy=honest&page_size=50",
+         "/api/trajectories?sort=main_task&descending=false", "/api/trajectories?sort=policy&main_task_outcome=pass"]
 
 
 def ask(url, token, path, seconds, times):

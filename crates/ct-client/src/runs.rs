@@ -28,6 +28,7 @@ pub fn unanswered(query: &RunQuery) -> Vec<&'static str> {
         ("--deleted", query.include_deleted),
         ("--cursor", query.cursor.is_some()),
         ("--sort main-rate", query.sort == RunSort::MainRate),
+        ("--sort status", query.sort == RunSort::Status),
     ]
     .into_iter()
     .filter_map(|(name, used)| used.then_some(name))
@@ -329,6 +330,10 @@ fn sort(rows: &mut [RunRow], query: &RunQuery) {
         return;
     }
     let turned = |order: Ordering| if query.descending { order.reverse() } else { order };
+    let by_text = |a: &Option<String>, b: &Option<String>| match (a, b) {
+        (Some(a), Some(b)) => turned(a.to_lowercase().cmp(&b.to_lowercase())),
+        (a, b) => a.is_none().cmp(&b.is_none()),
+    };
     rows.sort_by(|a, b| match query.sort {
         RunSort::Name => turned(a.name.to_lowercase().cmp(&b.name.to_lowercase())),
         RunSort::Cost => match (a.total_cost_usd, b.total_cost_usd) {
@@ -336,6 +341,8 @@ fn sort(rows: &mut [RunRow], query: &RunQuery) {
             (a, b) => a.is_none().cmp(&b.is_none()),
         },
         RunSort::Trajectories => turned(a.trajectory_count.cmp(&b.trajectory_count)),
-        RunSort::Created | RunSort::MainRate => Ordering::Equal,
+        RunSort::Policy => by_text(&a.policy, &b.policy),
+        RunSort::TaskSet => by_text(&a.task_set, &b.task_set),
+        RunSort::Created | RunSort::Status | RunSort::MainRate => Ordering::Equal,
     });
 }

@@ -111,18 +111,25 @@ macro_rules! words {
 
 words!(Outcome: Pass = "pass", Fail = "fail", Unscored = "unscored");
 words!(RunStatus: Started = "started", Success = "success", Cancelled = "cancelled", Error = "error", Unknown = "unknown");
-words!(TrajectorySort: Created = "created", Started = "started", Suspicion = "suspicion", Actions = "actions", Duration = "duration", Cost = "cost");
-words!(RunSort: Created = "created", Name = "name", Cost = "cost", Trajectories = "trajectories", MainRate = "main_rate");
+words!(TrajectorySort: Created = "created", Started = "started", Suspicion = "suspicion", Actions = "actions", Duration = "duration", Cost = "cost", Environment = "environment", MainTask = "main_task", SideTask = "side_task", Policy = "policy");
+words!(RunSort: Created = "created", Name = "name", Policy = "policy", TaskSet = "task_set", Status = "status", Cost = "cost", Trajectories = "trajectories", MainRate = "main_rate");
 
-/// What runs are ordered by. Equal runs follow the order of their registration; runs without a value come last.
+/// What runs are ordered by. Equal runs follow the order of their registration; runs without a value come last. Texts are
+/// ordered without regard to case; of those longer than 256 bytes all that is certain is that equal ones are side by side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunSort {
     /// When the run was registered.
     #[default]
     Created,
-    /// The name, without regard to case.
+    /// The name, of any length.
     Name,
+    /// The policy.
+    Policy,
+    /// The task set.
+    TaskSet,
+    /// The word for the status.
+    Status,
     /// The known cost.
     Cost,
     /// The number of trajectories.
@@ -137,6 +144,9 @@ impl RunSort {
         match self {
             Self::Created => "created",
             Self::Name => "name",
+            Self::Policy => "policy",
+            Self::TaskSet => "task_set",
+            Self::Status => "status",
             Self::Cost => "cost",
             Self::Trajectories => "trajectories",
             Self::MainRate => "main_rate",
@@ -145,6 +155,7 @@ impl RunSort {
 }
 
 /// What trajectories are ordered by. Equal ones follow the order of their registration; those without a value come last.
+/// Texts are ordered as those of [`RunSort`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrajectorySort {
@@ -161,6 +172,14 @@ pub enum TrajectorySort {
     Duration,
     /// The known cost.
     Cost,
+    /// The environment.
+    Environment,
+    /// The main task.
+    MainTask,
+    /// The side task.
+    SideTask,
+    /// The policy of its run.
+    Policy,
 }
 
 impl TrajectorySort {
@@ -173,6 +192,10 @@ impl TrajectorySort {
             Self::Actions => "actions",
             Self::Duration => "duration",
             Self::Cost => "cost",
+            Self::Environment => "environment",
+            Self::MainTask => "main_task",
+            Self::SideTask => "side_task",
+            Self::Policy => "policy",
         }
     }
 }
@@ -394,8 +417,16 @@ mod tests {
             assert_eq!(outcome.as_str().parse(), Ok(outcome));
             assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
         }
-        for sort in [RunSort::Created, RunSort::Name, RunSort::Cost, RunSort::Trajectories, RunSort::MainRate]
-        {
+        for sort in [
+            RunSort::Created,
+            RunSort::Name,
+            RunSort::Policy,
+            RunSort::TaskSet,
+            RunSort::Status,
+            RunSort::Cost,
+            RunSort::Trajectories,
+            RunSort::MainRate,
+        ] {
             assert_eq!(sort.as_str().parse(), Ok(sort));
             assert_eq!(serde_json::to_value(sort).unwrap(), sort.as_str());
         }
@@ -406,6 +437,10 @@ mod tests {
             TrajectorySort::Actions,
             TrajectorySort::Duration,
             TrajectorySort::Cost,
+            TrajectorySort::Environment,
+            TrajectorySort::MainTask,
+            TrajectorySort::SideTask,
+            TrajectorySort::Policy,
         ] {
             assert_eq!(sort.as_str().parse(), Ok(sort));
             assert_eq!(serde_json::to_value(sort).unwrap(), sort.as_str());

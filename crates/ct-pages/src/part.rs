@@ -175,29 +175,66 @@ pub(crate) fn pager(
     }
 }
 
-/// The head of a column that can be sorted by. `word` names it in the address.
-pub(crate) fn sortable(
-    path: &str,
-    query: &Query,
-    word: &str,
-    title: &str,
-    class: &str,
-    by_default: bool,
-) -> Markup {
-    let sorted = query.get("sort").map_or(by_default, |sort| sort == word);
-    let descending = query.get("descending") != Some("false");
-    let (aria, arrow) = match (sorted, descending) {
-        (true, true) => (Some("descending"), " ↓"),
-        (true, false) => (Some("ascending"), " ↑"),
-        (false, _) => (None, ""),
-    };
-    let query = query.without(&["cursor", "from", "sort", "descending"]).with("sort", word);
-    // A name is first wanted from A on, a number from the largest.
-    let ascending_next = if sorted { descending } else { word == "name" };
-    let query = if ascending_next { query.with("descending", "false") } else { query };
+/// Something of rows that they can be sorted by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sort {
+    /// Its name in the address.
+    pub(crate) word: &'static str,
+    pub(crate) title: &'static str,
+    /// Rows are sorted by it when the address names nothing.
+    pub(crate) by_default: bool,
+}
+
+impl Sort {
+    pub(crate) const fn by(word: &'static str, title: &'static str) -> Self {
+        Self { word, title, by_default: false }
+    }
+
+    fn is_on(self, query: &Query) -> bool {
+        query.get("sort").map_or(self.by_default, |sort| sort == self.word)
+    }
+
+    /// The link that sorts by it, or the other way round.
+    fn link(self, path: &str, query: &Query, text_first: bool) -> Markup {
+        let (is_on, descending) = (self.is_on(query), is_descending(query));
+        let query = query.without(&["cursor", "from", "sort", "descending"]).with("sort", self.word);
+        // A text is first wanted from A on, a number from the largest.
+        let ascending_next = if is_on { descending } else { text_first };
+        let query = if ascending_next { query.with("descending", "false") } else { query };
+        let arrow = if !is_on {
+            ""
+        } else if descending {
+            " ↓"
+        } else {
+            " ↑"
+        };
+        html! { a.is-on[is_on] href=(query.on(path)) { (self.title) span aria-hidden="true" { (arrow) } } }
+    }
+}
+
+fn is_descending(query: &Query) -> bool {
+    query.get("descending") != Some("false")
+}
+
+/// The head of a column of numbers that can be sorted by.
+pub(crate) fn sortable(path: &str, query: &Query, class: &str, sort: Sort) -> Markup {
+    head(path, query, class, &[sort], false)
+}
+
+/// The head of a column of texts that can be sorted by.
+pub(crate) fn sortable_texts(path: &str, query: &Query, sorts: &[Sort]) -> Markup {
+    head(path, query, "", sorts, true)
+}
+
+fn head(path: &str, query: &Query, class: &str, sorts: &[Sort], are_texts: bool) -> Markup {
+    let is_on = sorts.iter().any(|sort| sort.is_on(query));
+    let aria = is_on.then(|| if is_descending(query) { "descending" } else { "ascending" });
     html! {
         th class=(class) scope="col" aria-sort=[aria] {
-            a href=(query.on(path)) { (title) span aria-hidden="true" { (arrow) } }
+            @for (number, sort) in sorts.iter().enumerate() {
+                @if number > 0 { span.faint aria-hidden="true" { " · " } }
+                (sort.link(path, query, are_texts))
+            }
         }
     }
 }

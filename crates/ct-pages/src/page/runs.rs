@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::rows::{self, List};
 use crate::filter::{self, Field, Kind, OUTCOMES};
-use crate::part::{self, Of, Span};
+use crate::part::{self, Of, Sort, Span};
 use crate::{Asset, Frame, Query, Section, Visit, count, text, time};
 
 const PATH: &str = "/runs";
@@ -90,14 +90,22 @@ fn known(rows: &[RunRow]) -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
+/// What the first cell of a row has.
+const TEXTS: [Sort; 4] = [
+    Sort::by("name", "Run"),
+    Sort::by("policy", "Policy"),
+    Sort::by("task_set", "Task set"),
+    Sort::by("status", "Status"),
+];
+
 /// The table; `sorts` where its columns lead to other orders.
 pub(super) fn table(visit: &Visit, query: &Query, rows: &[RunRow], sorts: bool) -> Markup {
     let chooses = sorts && visit.may_write();
-    let head = |word: &str, title: &str, class: &str, by_default: bool| {
+    let head = |sort: Sort| {
         if sorts {
-            part::sortable(PATH, query, word, title, class, by_default)
+            part::sortable(PATH, query, "number", sort)
         } else {
-            html! { th class=(class) scope="col" { (title) } }
+            html! { th.number scope="col" { (sort.title) } }
         }
     };
     html! {
@@ -105,15 +113,15 @@ pub(super) fn table(visit: &Visit, query: &Query, rows: &[RunRow], sorts: bool) 
             thead {
                 tr {
                     @if chooses { (rows::choose_all()) }
-                    (head("name", "Run", "", false))
+                    @if sorts { (part::sortable_texts(PATH, query, &TEXTS)) } @else { th scope="col" { "Run" } }
                     th scope="col" { "Environment" }
                     th scope="col" { "Side task" }
                     th scope="col" { "Model" }
-                    (head("main_rate", "Main passed", "number", false))
+                    (head(Sort::by("main_rate", "Main passed")))
                     th.number scope="col" { "Side passed" }
-                    (head("trajectories", "Size", "number", false))
-                    (head("cost", "Cost", "number", false))
-                    (head("created", "Registered", "number", true))
+                    (head(Sort::by("trajectories", "Size")))
+                    (head(Sort::by("cost", "Cost")))
+                    (head(Sort { by_default: true, ..Sort::by("created", "Registered") }))
                 }
             }
             tbody { @for row in rows { (shown_row(visit, row, chooses)) } }

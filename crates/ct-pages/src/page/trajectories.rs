@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::rows::{self, List};
 use crate::filter::{self, Field, Kind, OUTCOMES};
-use crate::part::{self, Of, Span};
+use crate::part::{self, Of, Sort, Span};
 use crate::{Asset, Frame, Query, Section, Visit, count, duration_ms, number, plain, text, time};
 
 const PATH: &str = "/trajectories";
@@ -163,24 +163,24 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn of(&self, visit: &Visit, rows: &[TrajectoryRow]) -> Markup {
-        let head = |word: &str, title: &str, class: &str, by_default: bool| {
-            part::sortable(self.path, self.query, word, title, class, by_default)
-        };
+        let head = |word, title| part::sortable(self.path, self.query, "number", Sort::by(word, title));
+        let texts = |sorts: &[Sort]| part::sortable_texts(self.path, self.query, sorts);
+        let created = Sort { by_default: true, ..Sort::by("created", "Trajectory") };
         html! {
             table.trajectories.stacks data-rows {
                 thead {
                     tr {
                         @if self.chooses { (rows::choose_all()) }
-                        (head("created", "Trajectory", "", true))
-                        th scope="col" { "Environment" }
-                        th scope="col" { "Side task" }
+                        (part::sortable(self.path, self.query, "", created))
+                        (texts(&[Sort::by("environment", "Environment"), Sort::by("main_task", "Main task")]))
+                        (texts(&[Sort::by("side_task", "Side task")]))
                         th scope="col" { "Main" }
                         th scope="col" { "Side" }
-                        (head("suspicion", "Suspicion", "number", false))
-                        (head("actions", "Actions", "number", false))
-                        (head("duration", "Time", "number", false))
-                        (head("cost", "Cost", "number", false))
-                        (head("started", "Started", "number", false))
+                        (head("suspicion", "Suspicion"))
+                        (head("actions", "Actions"))
+                        (head("duration", "Time"))
+                        (head("cost", "Cost"))
+                        (head("started", "Started"))
                         @if self.shows_run { th scope="col" { "Run" } }
                     }
                 }

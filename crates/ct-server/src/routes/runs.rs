@@ -93,7 +93,7 @@ struct RunFilters {
     /// Deleted runs too.
     include_deleted: Option<bool>,
     /// What to order by.
-    #[param(pattern = "^(created|name|cost|trajectories|main_rate)$")]
+    #[param(pattern = "^(created|name|policy|task_set|status|cost|trajectories|main_rate)$")]
     sort: Option<String>,
     /// Largest, or newest, first; the default.
     descending: Option<bool>,

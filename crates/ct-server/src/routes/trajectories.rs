@@ -118,8 +118,10 @@ struct TrajectoryFilters {
     errored: Option<bool>,
     /// Trajectories of deleted runs too.
     include_deleted: Option<bool>,
-    /// What to order by; those of which it is not known come last.
-    #[param(pattern = "^(created|started|suspicion|actions|duration|cost)$")]
+    /// What to order by; those of which it is not known come last. `policy` is that of the run.
+    #[param(
+        pattern = "^(created|started|suspicion|actions|duration|cost|environment|main_task|side_task|policy)$"
+    )]
     sort: Option<String>,
     /// Largest, or newest, first; the default.
     descending: Option<bool>,

@@ -160,8 +160,8 @@ fn wrong_counts_and_a_wrong_index_are_made_again() {
     assert_eq!(check(&home, false).findings, []);
     for damage in [
         "UPDATE run_labels SET labels = x''",
-        "DELETE FROM trajectory_keys WHERE piece = (SELECT min(piece) FROM trajectory_keys)",
-        "UPDATE trajectory_keys SET keys = CAST(keys || x'01000000' AS BLOB)",
+        "DELETE FROM packed_keys WHERE piece = (SELECT min(piece) FROM packed_keys)",
+        "UPDATE packed_keys SET keys = CAST(keys || x'01000000' AS BLOB)",
     ] {
         assert!(database.execute(damage, []).unwrap() > 0);
         assert_eq!(kinds(&check(&home, false)), [FindingKind::CountsDiffer], "{damage}");

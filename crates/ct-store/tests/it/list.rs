@@ -115,7 +115,16 @@ fn run_query() -> impl Strategy<Value = RunQuery> {
     let name = sometimes(prop::option::of(select(&["ÄRGER", "a", "%", "_", "T", ""][..])));
     let times = (sometimes(prop::option::of(0i64..12)), sometimes(prop::option::of(0i64..12)));
     let sort = select(
-        &[RunSort::Created, RunSort::Name, RunSort::Cost, RunSort::Trajectories, RunSort::MainRate][..],
+        &[
+            RunSort::Created,
+            RunSort::Name,
+            RunSort::Policy,
+            RunSort::TaskSet,
+            RunSort::Status,
+            RunSort::Cost,
+            RunSort::Trajectories,
+            RunSort::MainRate,
+        ][..],
     );
     (paths, words, rest, name, times, (sort, any::<bool>())).prop_map(
         |(paths, words, rest, name, times, sort)| RunQuery {
@@ -210,9 +219,16 @@ fn order(query: &RunQuery, a: (usize, &RunRow), b: (usize, &RunRow)) -> Ordering
         (Some(a), Some(b)) => turned(a.total_cmp(&b)),
         _ => b.is_some().cmp(&a.is_some()),
     };
+    let texts = |a: &Option<String>, b: &Option<String>| match (a, b) {
+        (Some(a), Some(b)) => turned((a.to_lowercase(), a).cmp(&(b.to_lowercase(), b))),
+        _ => b.is_some().cmp(&a.is_some()),
+    };
     let by_key = match query.sort {
         RunSort::Created => Ordering::Equal,
         RunSort::Name => turned(a.1.name.to_lowercase().cmp(&b.1.name.to_lowercase())),
+        RunSort::Policy => texts(&a.1.policy, &b.1.policy),
+        RunSort::TaskSet => texts(&a.1.task_set, &b.1.task_set),
+        RunSort::Status => turned(a.1.status.as_str().cmp(b.1.status.as_str())),
         RunSort::Cost => numbers(a.1.total_cost_usd, b.1.total_cost_usd),
         RunSort::Trajectories => turned(a.1.trajectory_count.cmp(&b.1.trajectory_count)),
         RunSort::MainRate => numbers(a.1.counts.main.rate(), b.1.counts.main.rate()),
@@ -286,8 +302,8 @@ proptest! {
             }
             expected.sort_by(|a, b| {
                 let turned = |ordering: Ordering| if query.descending { ordering.reverse() } else { ordering };
-                match (number(query.sort, &a.0), number(query.sort, &b.0)) {
-                    (Some(a), Some(b)) => turned(a.total_cmp(&b)),
+                match (key(query.sort, a), key(query.sort, b)) {
+                    (Some(a), Some(b)) => turned(a.partial_cmp(&b).unwrap()),
                     (a, b) => b.is_some().cmp(&a.is_some()),
                 }
             });
@@ -418,17 +434,39 @@ const SORTS: &[TrajectorySort] = &[
     TrajectorySort::Actions,
     TrajectorySort::Duration,
     TrajectorySort::Cost,
+    TrajectorySort::Environment,
+    TrajectorySort::MainTask,
+    TrajectorySort::SideTask,
+    TrajectorySort::Policy,
 ];
 
+#[derive(PartialEq, PartialOrd)]
+enum Key {
+    Number(f64),
+    Text(String, String),
+}
+
 /// What is sorted by; without any, the order of registration is left.
+fn key(sort: TrajectorySort, (document, run): &(TrajectoryDocument, RunRecord)) -> Option<Key> {
+    let [environment, main_task, side_task] = ids(document);
+    let text = match sort {
+        TrajectorySort::Environment => environment,
+        TrajectorySort::MainTask => main_task,
+        TrajectorySort::SideTask => side_task,
+        TrajectorySort::Policy => run.header.policy.as_deref(),
+        _ => return number(sort, document).map(Key::Number),
+    };
+    text.map(|text| Key::Text(text.to_lowercase(), text.to_owned()))
+}
+
 fn number(sort: TrajectorySort, document: &TrajectoryDocument) -> Option<f64> {
     match sort {
-        TrajectorySort::Created => None,
         TrajectorySort::Started => document.timing.as_ref()?.time_started.map(|ms| ms as f64),
         TrajectorySort::Suspicion => document.max_suspicion_score(),
         TrajectorySort::Actions => Some(document.number_of_actions as f64),
         TrajectorySort::Duration => document.duration_ms().map(|ms| ms as f64),
         TrajectorySort::Cost => document.cost_usd(),
+        _ => None,
     }
 }
 

@@ -21,6 +21,14 @@ enum Step {
     Replace(usize),
 }
 
+const TRAJECTORY_SORTS: &[TrajectorySort] = &[
+    TrajectorySort::Created,
+    TrajectorySort::Actions,
+    TrajectorySort::Cost,
+    TrajectorySort::MainTask,
+    TrajectorySort::Policy,
+];
+
 fn step() -> impl Strategy<Value = Step> {
     let cost = prop::option::of(select(&[0.0, 1.0, 2.0][..]));
     prop_oneof![
@@ -45,9 +53,12 @@ impl Someone {
         let pick = |number: usize| self.runs.values().nth(number % self.runs.len().max(1)).cloned();
         match step {
             Step::Add { cost, trajectories } => {
+                let policy = [json!("b"), json!("lab/A"), json!(null)][self.made % 3].clone();
+                let task = ["x", "Y"][self.made % 2];
                 let draft = draft(&format!("run-{}", self.made), *trajectories)
-                    .header(json!({"total_cost_usd": cost}))
-                    .each(json!({"cost": {"total_cost": cost}, "number_of_actions": self.made % 3}));
+                    .header(json!({"total_cost_usd": cost, "policy": policy}))
+                    .each(json!({"cost": {"total_cost": cost}, "number_of_actions": self.made % 3}))
+                    .each(json!({"main_task": {"id": task}}));
                 self.runs.insert(self.made, home.add(&draft));
                 self.made += 1;
                 Vec::new()
@@ -80,6 +91,7 @@ impl Someone {
                 self.made += 1;
                 let mut draft = draft(&format!("again-{}", self.made), 1);
                 draft.header["name"] = json!(record.header.name);
+                draft.header["policy"] = json!(record.header.policy);
                 draft.header["total_cost_usd"] = json!(record.header.total_cost_usd);
                 let old =
                     home.documents(&id).into_iter().map(|document| serde_json::to_value(document).unwrap());
@@ -112,7 +124,7 @@ proptest! {
         start in prop::collection::vec(step(), 1..16),
         between in prop::collection::vec(step(), 0..16),
         size in 1u64..4,
-        sort in select(&[RunSort::Created, RunSort::Name, RunSort::Cost][..]),
+        sort in select(&[RunSort::Created, RunSort::Name, RunSort::Policy, RunSort::Cost][..]),
         descending in any::<bool>(),
     ) {
         let home = Home::new();
@@ -163,7 +175,7 @@ proptest! {
         start in prop::collection::vec(step(), 1..12),
         between in prop::collection::vec(step(), 0..12),
         size in 1u64..4,
-        sort in select(&[TrajectorySort::Created, TrajectorySort::Actions, TrajectorySort::Cost][..]),
+        sort in select(TRAJECTORY_SORTS),
         descending in any::<bool>(),
     ) {
         let home = Home::new();
@@ -193,5 +205,36 @@ proptest! {
             }
         }
         check_once(&seen, &before, &names(&all).into_iter().collect(), &moved);
+    }
+    #[test]
+    fn lists_tell_what_others_have_written(
+        steps in prop::collection::vec((step(), any::<bool>()), 1..16),
+    ) {
+        let mut home = Home::new();
+        // Another process, which goes on too.
+        let mut other = home.open();
+        let mut actor = Someone::default();
+        let by_run = TrajectoryQuery { run_name: Some("1".to_owned()), ..TrajectoryQuery::default() };
+        let sorted = |sort| TrajectoryQuery { sort, ..TrajectoryQuery::default() };
+        let queries = [
+            by_run.clone(),
+            sorted(TrajectorySort::Cost),
+            sorted(TrajectorySort::Actions),
+            sorted(TrajectorySort::MainTask),
+            sorted(TrajectorySort::Policy),
+            TrajectoryQuery { sort: TrajectorySort::Cost, descending: false, ..by_run },
+        ];
+        for (step, turn) in steps {
+            if turn {
+                std::mem::swap(&mut home.store, &mut other);
+            }
+            actor.act(&home, &step);
+            let fresh = home.open();
+            for query in &queries {
+                let expected = fresh.trajectory_ids(query).unwrap();
+                prop_assert_eq!(&home.store.trajectory_ids(query).unwrap(), &expected);
+                prop_assert_eq!(&other.trajectory_ids(query).unwrap(), &expected);
+            }
+        }
     }
 }

@@ -18,10 +18,10 @@ fn a_newer_schema_is_refused_with_both_versions() {
     let database = home.path().join("ct.sqlite");
     Connection::open(&database).unwrap().pragma_update(None, "user_version", 77).unwrap();
     let Err(error) = home.logs.try_open(home.path()) else { panic!("it was opened") };
-    assert!(matches!(error, StoreError::NewerSchema { found: 77, supported: 6, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 77, supported: 7, .. }), "{error:?}");
     let message = error.to_string();
     assert!(
-        message.contains("77") && message.contains("versions up to 6") && message.contains("newer ct"),
+        message.contains("77") && message.contains("versions up to 7") && message.contains("newer ct"),
         "{message}"
     );
     let left: i64 = Connection::open(&database)

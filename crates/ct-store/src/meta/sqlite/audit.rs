@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use ct_model::{OutcomeCounts, TaskCounts};
+use ct_model::{OutcomeCounts, RunStatus, TaskCounts};
 use rusqlite::{Connection, params};
 
+use super::columns::{put_run, put_trajectory};
 use super::commit::{ids, inherited_ids, label_facets};
+use super::pieces::{self, Table};
 use super::postings::{ANY, Changes, Facet, LIVE};
 use super::{DbError, datasets, from_json, labels, to_json, unsigned};
 use crate::meta::Audit;
@@ -140,7 +142,8 @@ fn check_index(conn: &Connection, repair: bool, findings: &mut Vec<Finding>) -> 
     let detail = "it does not agree with the runs and trajectories, so lists may be wrong";
     let mut found = finding(FindingKind::CountsDiffer, "the filter index", detail);
     if repair {
-        conn.execute_batch("DELETE FROM postings; DELETE FROM trajectory_keys")?;
+        conn.execute_batch("DELETE FROM postings")?;
+        pieces::clear(conn, Table::Keys)?;
         make_index(conn)?.0.apply(conn)?;
         datasets::set_absent(conn, &absent)?;
         found.done = Some("made again".to_owned());
@@ -154,7 +157,7 @@ fn check_index(conn: &Connection, repair: bool, findings: &mut Vec<Finding>) -> 
 fn make_index(conn: &Connection) -> Result<(Changes, BTreeSet<(String, i64)>)> {
     let mut changes = Changes::default();
     let mut runs = conn.prepare(
-        "SELECT seq, policy, task_set, tags, facets, deleted_us IS NOT NULL, dataset FROM runs JOIN run_details ON run = seq",
+        "SELECT seq, policy, task_set, tags, facets, deleted_us IS NOT NULL, dataset, status FROM runs JOIN run_details ON run = seq",
     )?;
     let mut trajectories = conn.prepare("SELECT seq, facets, summary FROM trajectories WHERE run = ?")?;
     let mut rows = runs.query([])?;
@@ -171,6 +174,9 @@ fn make_index(conn: &Connection) -> Result<(Changes, BTreeSet<(String, i64)>)> {
         listed.extend(ids(conn, &mut changes, states.iter().map(|state| (Facet::Run, (*state).to_owned())))?);
         listed.iter().for_each(|facet_id| changes.add(*facet_id, seq));
 
+        let status = RunStatus::from_log(row.get_ref(7)?.as_str().map_err(rusqlite::Error::from)?);
+        put_run(conn, &mut changes, seq, policy.as_deref(), task_set.as_deref(), status)?;
+
         let dataset: Option<String> = row.get(6)?;
         let mut common = inherited_ids(conn, &mut changes, &tags, dataset.as_deref())?;
         common.extend(ids(
@@ -183,7 +189,8 @@ fn make_index(conn: &Connection) -> Result<(Changes, BTreeSet<(String, i64)>)> {
         while let Some(row) = rows.next()? {
             let seq = row.get(0)?;
             let summary = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-            changes.keys.put(seq, run, &from_json("the summary of a trajectory", summary)?);
+            let summary = from_json("the summary of a trajectory", summary)?;
+            put_trajectory(conn, &mut changes, seq, run, &summary)?;
             let mut listed = common.clone();
             listed.extend(facets(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?);
             listed.iter().for_each(|facet_id| changes.add(*facet_id, seq));

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 use sha2::{Digest as _, Sha256};
 
+use super::columns::{put_run, put_trajectory};
 use super::postings::{ANY, Changes, ERRORED, Facet, LIVE};
 use super::{DbError, datasets, from_json, journal, labels, signed, to_json};
 use crate::error::{Conflict, StoreError};
@@ -189,6 +190,7 @@ impl StoredRun {
             let facet_id = changes.id(conn, Facet::Run, value)?;
             changes.remove(facet_id, self.seq);
         }
+        changes.keys.clear_run(self.seq);
         Ok(())
     }
 
@@ -344,6 +346,7 @@ pub(super) fn commit(
         listed.insert(changes.id(conn, Facet::Run, value)?);
     }
     listed.iter().for_each(|facet_id| changes.add(*facet_id, seq));
+    put_run(conn, &mut changes, seq, shown.policy.as_deref(), shown.task_set.as_deref(), run.status)?;
 
     let mut write = conn.prepare_cached(
         "INSERT OR REPLACE INTO run_details \
@@ -487,7 +490,7 @@ fn write_trajectories(
         };
         let own = ids(conn, changes, entry_facets(&entry))?;
         own.union(&common).for_each(|facet_id| changes.add(*facet_id, seq));
-        changes.keys.put(seq, target.seq, &entry.row);
+        put_trajectory(conn, changes, seq, target.seq, &entry.row)?;
         entry.row.run_id = target.run_id.clone();
         write.execute(params![
             seq,

@@ -4,6 +4,7 @@ use ct_model::{RunEdit, RunId};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
+use super::columns::put_labels;
 use super::commit::{StoredRun, ids, inherited_ids, label_facets};
 use super::postings::{Changes, Facet, LIVE};
 use super::{DbError, datasets, journal, labels, to_json, unsigned};
@@ -73,6 +74,7 @@ pub(super) fn edit(
     let (before, after) = (ids(conn, &mut changes, before)?, ids(conn, &mut changes, after)?);
     before.difference(&after).for_each(|facet_id| changes.remove(*facet_id, old.seq));
     after.difference(&before).for_each(|facet_id| changes.add(*facet_id, old.seq));
+    put_labels(conn, &mut changes, old.seq, shown.policy.as_deref(), shown.task_set.as_deref())?;
     let before = inherited_ids(conn, &mut changes, &old.tags, old.dataset.as_deref())?;
     let after = inherited_ids(conn, &mut changes, &shown.tags, shown.dataset.as_deref())?;
     if before != after {

@@ -9,9 +9,10 @@
 //! no text has in it, so that nothing is found across two of them.
 
 use memchr::memmem::Finder;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::Connection;
 
 use super::DbError;
+use super::pieces::{self, Group, Table, View};
 use super::postings::SeqSet;
 
 type Result<T> = std::result::Result<T, DbError>;
@@ -61,8 +62,10 @@ impl<'a> Piece<'a> {
         (names.len() == whole).then_some(piece)
     }
 
+    /// Nothing for none.
     fn write(labels: &[Label]) -> Vec<u8> {
-        let mut bytes = vec![u8::try_from(labels.len() - 1).expect("at most 256, and not none")];
+        let Some(count) = labels.len().checked_sub(1) else { return Vec::new() };
+        let mut bytes = vec![u8::try_from(count).expect("at most 256")];
         bytes.extend(labels.iter().map(|label| label.low));
         bytes.extend(labels.iter().flat_map(|label| label.created_us.to_le_bytes()));
         let length = |label: &Label| {
@@ -143,11 +146,10 @@ fn cut_off() -> DbError {
 /// Writes a run's label in place of the one it has, or takes it away.
 pub(super) fn put(conn: &Connection, seq: i64, label: Option<(i64, &str)>) -> Result<()> {
     let number = seq >> PIECE_BITS;
-    let mut find = conn.prepare_cached("SELECT labels FROM run_labels WHERE piece = ?")?;
-    let old: Option<Vec<u8>> = find.query_row([number], |row| row.get(0)).optional()?;
-    let mut labels = match &old {
-        Some(bytes) => Piece::read(number, bytes).ok_or_else(cut_off)?.labels(),
-        None => Vec::new(),
+    let old = pieces::read(conn, Table::RunLabels, number)?;
+    let mut labels = match old.is_empty() {
+        false => Piece::read(number, &old).ok_or_else(cut_off)?.labels(),
+        true => Vec::new(),
     };
     let new = label.map(|(created_us, name_folded)| Label::new(seq, created_us, name_folded));
     // In the order of their numbers, so that the same runs always make the same piece.
@@ -155,43 +157,23 @@ pub(super) fn put(conn: &Connection, seq: i64, label: Option<(i64, &str)>) -> Re
     let place = labels.partition_point(|label| label.low < low);
     let end = place + usize::from(labels.get(place).is_some_and(|label| label.low == low));
     labels.splice(place..end, new);
-    if labels.is_empty() {
-        conn.prepare_cached("DELETE FROM run_labels WHERE piece = ?")?.execute([number])?;
-        return Ok(());
-    }
-    write(conn, number, &Piece::write(&labels))
-}
-
-fn write(conn: &Connection, number: i64, piece: &[u8]) -> Result<()> {
-    let mut write = conn.prepare_cached("INSERT OR REPLACE INTO run_labels (piece, labels) VALUES (?, ?)")?;
-    write.execute(params![number, piece])?;
-    Ok(())
+    pieces::write(conn, Table::RunLabels, number, &Piece::write(&labels))
 }
 
 /// The runs of a set that were made from `from` until before `before`, and have `part` in their folded name.
-pub(super) fn matching(
-    conn: &Connection,
-    set: &SeqSet,
-    from: i64,
-    before: i64,
-    part: &str,
-) -> Result<SeqSet> {
+pub(super) fn matching(view: View<'_>, set: &SeqSet, from: i64, before: i64, part: &str) -> Result<SeqSet> {
     let finder = Finder::new(part.as_bytes());
     let mut found = SeqSet::default();
-    let mut pieces = conn.prepare_cached("SELECT piece, labels FROM run_labels")?;
-    let mut rows = pieces.query([])?;
-    while let Some(row) = rows.next()? {
-        let number: i64 = row.get(0)?;
-        let wanted = set.word_quad(number << PIECE_BITS);
-        if wanted == [0; 4] {
-            continue;
-        }
-        let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let piece = Piece::read(number, bytes).ok_or_else(cut_off)?;
+    let group = Group { table: Table::RunLabels, pieces: 0..i64::MAX };
+    let mut pieces = view.reader(&group, false)?;
+    for (first, wanted) in set.quads() {
+        let number = first >> PIECE_BITS;
+        let Some(piece) = pieces.piece(number)? else { continue };
+        let piece = Piece::read(number, &piece.bytes).ok_or_else(cut_off)?;
         piece.for_each_named(&finder, |place, is_elsewhere| {
             let low = usize::from(piece.lows[place]);
             let is_wanted = wanted[low / 64] >> (low % 64) & 1 == 1 && piece.is_made(place, from, before);
-            if is_wanted && (!is_elsewhere || name_folded(conn, piece.seq(place))?.contains(part)) {
+            if is_wanted && (!is_elsewhere || name_folded(view.conn, piece.seq(place))?.contains(part)) {
                 found.insert(piece.seq(place));
             }
             Ok(())
@@ -222,15 +204,12 @@ pub(super) fn check(conn: &Connection, repair: bool) -> Result<bool> {
     }
     let made: Vec<(i64, Vec<u8>)> =
         made.into_iter().map(|(number, labels)| (number, Piece::write(&labels))).collect();
-    let mut stored = conn.prepare("SELECT piece, labels FROM run_labels ORDER BY piece")?;
-    let stored =
-        stored.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<Vec<_>>>()?;
-    if stored == made {
+    if pieces::are_stored(conn, Table::RunLabels, made.iter().cloned())? {
         return Ok(true);
     }
     if repair {
-        conn.execute("DELETE FROM run_labels", [])?;
-        made.iter().try_for_each(|(number, piece)| write(conn, *number, piece))?;
+        pieces::clear(conn, Table::RunLabels)?;
+        made.iter().try_for_each(|(number, piece)| pieces::write(conn, Table::RunLabels, *number, piece))?;
     }
     Ok(false)
 }
@@ -240,8 +219,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
+    use rusqlite::params;
 
     use super::*;
+    use crate::meta::sqlite::pieces::Kept;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
@@ -255,9 +236,13 @@ mod tests {
         ) {
             let conn = Connection::open_in_memory().unwrap();
             conn.execute_batch(
-                "CREATE TABLE run_labels (piece INTEGER PRIMARY KEY, labels BLOB NOT NULL) STRICT; \
+                "CREATE TABLE counters (name TEXT PRIMARY KEY, used INTEGER NOT NULL); \
+                 CREATE TABLE trajectory_keys (piece INTEGER PRIMARY KEY, keys BLOB NOT NULL); \
+                 CREATE TABLE run_labels (piece INTEGER PRIMARY KEY, labels BLOB NOT NULL); \
                  CREATE TABLE runs (seq INTEGER PRIMARY KEY, created_us INTEGER, name_folded TEXT)",
             ).unwrap();
+            conn.execute_batch(include_str!("migrations/0007.sql")).unwrap();
+            let kept = Kept::default();
             let mut set = SeqSet::default();
             for (seq, (created_us, name)) in &runs {
                 put(&conn, *seq, Some((0, "before"))).unwrap();
@@ -277,7 +262,7 @@ mod tests {
             let expected: Vec<i64> = left.iter().filter(|(seq, (created_us, name))| {
                 *seq % 7 != 0 && *created_us >= from && *created_us < 7 && name.contains(&part)
             }).map(|(seq, _)| *seq).collect();
-            let found = matching(&conn, &set, from, 7, &part).unwrap();
+            let found = matching(View::new(&conn, &kept), &set, from, 7, &part).unwrap();
             prop_assert_eq!(found.ascending(0).collect::<Vec<_>>(), expected);
         }
 

@@ -11,6 +11,8 @@ use rusqlite::types::{ToSql, Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
 use super::commit::value;
+use super::order::{self, Order};
+use super::pieces::View;
 use super::postings::{ANY, Facet, LIVE, SeqSet, load};
 use super::read::{header, run_id};
 use super::{DbError, from_json, labels, time, unsigned};
@@ -50,7 +52,8 @@ pub(super) fn keep_all(conn: &Connection, set: &mut SeqSet, facet: Facet, values
 }
 
 /// The set, and how many runs there are before any filter.
-pub(super) fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<(SeqSet, u64)> {
+pub(super) fn matching_runs(view: View<'_>, query: &RunQuery) -> Result<(SeqSet, u64)> {
+    let conn = view.conn;
     let mut set = SeqSet::default();
     load(conn, Facet::Run, if query.include_deleted { ANY } else { LIVE }, &mut set)?;
     let all = set.len();
@@ -65,7 +68,7 @@ pub(super) fn matching_runs(conn: &Connection, query: &RunQuery) -> Result<(SeqS
     keep_any(conn, &mut set, Facet::RunMainOutcome, &words(&query.main_outcome, |outcome| outcome.as_str()))?;
     keep_any(conn, &mut set, Facet::RunSideOutcome, &words(&query.side_outcome, |outcome| outcome.as_str()))?;
     keep_all(conn, &mut set, Facet::RunTag, &query.tags)?;
-    keep_labelled(conn, &mut set, query)?;
+    keep_labelled(view, &mut set, query)?;
     Ok((set, all))
 }
 
@@ -74,12 +77,12 @@ pub(super) fn words<T: Copy>(values: &[T], word: impl Fn(T) -> &'static str) -> 
 }
 
 /// Keeps the runs of a time that have a part in their name.
-fn keep_labelled(conn: &Connection, set: &mut SeqSet, query: &RunQuery) -> Result<()> {
+fn keep_labelled(view: View<'_>, set: &mut SeqSet, query: &RunQuery) -> Result<()> {
     let us = |time: Option<Timestamp>| time.map(Timestamp::as_microsecond);
     let (from, before) = (us(query.created_from), us(query.created_before));
     let part = query.name.as_deref().unwrap_or_default().to_lowercase();
     if from.is_some() || before.is_some() || !part.is_empty() {
-        *set = labels::matching(conn, set, from.unwrap_or(i64::MIN), before.unwrap_or(i64::MAX), &part)?;
+        *set = labels::matching(view, set, from.unwrap_or(i64::MIN), before.unwrap_or(i64::MAX), &part)?;
     }
     Ok(())
 }
@@ -105,6 +108,9 @@ fn cursor_head(query: &RunQuery) -> String {
     let sort = match query.sort {
         RunSort::Created => 'c',
         RunSort::Name => 'n',
+        RunSort::Policy => 'p',
+        RunSort::TaskSet => 'k',
+        RunSort::Status => 's',
         RunSort::Cost => 'u',
         RunSort::Trajectories => 't',
         RunSort::MainRate => 'm',
@@ -125,7 +131,11 @@ fn read_cursor(query: &RunQuery) -> Result<Option<Place>> {
             RunSort::Cost | RunSort::MainRate => {
                 Value::Real(f64::from_bits(u64::from_str_radix(key, 16).ok()?))
             }
-            RunSort::Created | RunSort::Trajectories => Value::Integer(i64::from_str_radix(key, 16).ok()?),
+            RunSort::Created
+            | RunSort::Policy
+            | RunSort::TaskSet
+            | RunSort::Status
+            | RunSort::Trajectories => Value::Integer(i64::from_str_radix(key, 16).ok()?),
         };
         Some(Place { key, seq })
     };
@@ -177,7 +187,12 @@ impl Window {
         true
     }
 
-    pub(super) fn take_from_set(&mut self, set: &SeqSet, descending: bool, after: Option<i64>) {
+    pub(super) fn take_from_set(&mut self, set: &SeqSet, descending: bool, mut after: Option<i64>) {
+        if after.is_none() && self.skip > 0 {
+            let Some(first) = set.nth(self.skip, descending) else { return };
+            after = Some(if descending { first + 1 } else { first - 1 });
+            self.skip = 0;
+        }
         let mut each = |seq| self.take(Place { key: Value::Integer(0), seq });
         if descending {
             set.descending(after.unwrap_or(i64::MAX)).all(&mut each);
@@ -303,18 +318,40 @@ fn walk_part(
     Ok(true)
 }
 
+/// Takes the page out of a packed column.
+fn take_from_column(view: View<'_>, query: &RunQuery, set: &SeqSet, window: &mut Window) -> Result<()> {
+    let Some(order) = Order::of_runs(query.sort) else { return Ok(()) };
+    let after = read_cursor(query)?.map(|place| match place.key {
+        Value::Integer(key) => order::Place { key: u32::try_from(key).unwrap_or(0), seq: place.seq },
+        _ => order::Place { key: 0, seq: place.seq },
+    });
+    let part = order::Part { descending: query.descending, after, skip: window.skip, limit: window.room };
+    let (places, more) = order::part(view, order, set, &part)?;
+    window.places = places
+        .into_iter()
+        .map(|place| Place { key: Value::Integer(place.key.into()), seq: place.seq })
+        .collect();
+    window.more = more;
+    Ok(())
+}
+
 /// A page of runs, each read by its `seq`.
 fn page_of_runs<T>(
-    conn: &Connection,
+    view: View<'_>,
     query: &RunQuery,
     mut item: impl FnMut(i64) -> Result<Option<T>>,
 ) -> Result<RunPage<T>> {
-    let (set, all) = matching_runs(conn, query)?;
+    let conn = view.conn;
+    let (set, all) = matching_runs(view, query)?;
     let mut window = Window::new(query.skip, query.limit);
     let column = match query.sort {
         RunSort::Created => {
             let after = read_cursor(query)?.map(|place| place.seq);
             window.take_from_set(&set, query.descending, after);
+            None
+        }
+        RunSort::Policy | RunSort::TaskSet | RunSort::Status => {
+            take_from_column(view, query, &set, &mut window)?;
             None
         }
         RunSort::Name => Some("name_folded"),
@@ -339,16 +376,16 @@ fn page_of_runs<T>(
     Ok(RunPage { items, total_count: set.len(), next_cursor })
 }
 
-pub(super) fn run_headers(conn: &Connection, query: &RunQuery) -> Result<RunPage<(RunHeader, LogFormat)>> {
-    page_of_runs(conn, query, |seq| header(conn, seq))
+pub(super) fn run_headers(view: View<'_>, query: &RunQuery) -> Result<RunPage<(RunHeader, LogFormat)>> {
+    page_of_runs(view, query, |seq| header(view.conn, seq))
 }
 
-pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<RunPage> {
-    let mut find = conn.prepare_cached(
+pub(super) fn runs(view: View<'_>, query: &RunQuery) -> Result<RunPage> {
+    let mut find = view.conn.prepare_cached(
         "SELECT run_id, name, policy, task_set, status, created_us, tags, environments, main_tasks, side_tasks, \
              models, trajectory_count, counts, total_cost_usd, cost_incomplete, deleted_us FROM runs WHERE seq = ?",
     )?;
-    page_of_runs(conn, query, |seq| {
+    page_of_runs(view, query, |seq| {
         let mut rows = find.query([seq])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         Ok(Some(RunRow {

@@ -16,6 +16,8 @@ mod edit;
 mod journal;
 mod labels;
 mod list;
+mod order;
+mod pieces;
 mod postings;
 mod reach;
 mod read;
@@ -41,6 +43,7 @@ use rusqlite::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use self::pieces::{Kept, View};
 use self::reach::{Hindrance, Stamp};
 use super::{Audit, AuditMark, Candidate, LogUse, MetaStore, StagedRun};
 use crate::actor::Actor;
@@ -66,14 +69,16 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004.sql"),
     include_str!("migrations/0005.sql"),
     include_str!("migrations/0006.sql"),
+    include_str!("migrations/0007.sql"),
 ];
-const SCHEMA_VERSION: i64 = 6;
-const _: () = assert!(MIGRATIONS.len() == 6 && SCHEMA_VERSION == 6);
+const SCHEMA_VERSION: i64 = 7;
+const _: () = assert!(MIGRATIONS.len() == 7 && SCHEMA_VERSION == 7);
 
 /// Metadata in a SQLite file.
 pub(crate) struct SqliteStore {
     path: PathBuf,
     state: Mutex<State>,
+    kept: Kept,
 }
 
 struct State {
@@ -120,7 +125,7 @@ impl SqliteStore {
     /// is opened for reading.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let state = State { idle: Vec::new(), access: Access::Whole };
-        let store = Self { path: path.to_owned(), state: Mutex::new(state) };
+        let store = Self { path: path.to_owned(), state: Mutex::new(state), kept: Kept::default() };
         match store.bring_up_to_date() {
             Ok(()) => Ok(store),
             Err(error) => store.open_file_alone(error),
@@ -217,6 +222,8 @@ impl SqliteStore {
             let mut state = self.state();
             state.idle.clear();
             state.access = access;
+            // What was read of the file alone may be of two moments.
+            self.kept.forget();
         };
         change(Access::Whole);
         self.bring_up_to_date().inspect_err(|_| change(access.clone()))
@@ -236,6 +243,15 @@ impl SqliteStore {
             let tx = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
             f(&tx)
         })
+    }
+
+    /// As [`Self::read`], with what is kept of packed tables.
+    fn view<T>(
+        &self,
+        doing: &'static str,
+        f: impl FnOnce(View<'_>) -> std::result::Result<T, DbError>,
+    ) -> Result<T> {
+        self.read(doing, |conn| f(View::new(conn, &self.kept)))
     }
 
     /// As [`Self::with`], in a transaction that is written as a whole when `f` succeeds, and not at all when it fails.
@@ -337,27 +353,27 @@ impl MetaStore for SqliteStore {
     }
 
     fn list_runs(&self, query: &RunQuery) -> Result<RunPage> {
-        self.read("list runs", |conn| list::runs(conn, query))
+        self.view("list runs", |view| list::runs(view, query))
     }
 
     fn list_run_headers(&self, query: &RunQuery) -> Result<RunPage<(RunHeader, LogFormat)>> {
-        self.read("list runs", |conn| list::run_headers(conn, query))
+        self.view("list runs", |view| list::run_headers(view, query))
     }
 
     fn list_trajectories(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
-        self.read("list trajectories", |conn| trajectories::trajectories(conn, query))
+        self.view("list trajectories", |view| trajectories::trajectories(view, query))
     }
 
     fn list_trajectory_ids(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryId>> {
-        self.read("list trajectories", |conn| trajectories::trajectory_ids(conn, query))
+        self.view("list trajectories", |view| trajectories::trajectory_ids(view, query))
     }
 
     fn list_documents(&self, query: &TrajectoryQuery) -> Result<TrajectoryPage<TrajectoryDocument>> {
-        self.read("list documents", |conn| trajectories::documents(conn, query))
+        self.view("list documents", |view| trajectories::documents(view, query))
     }
 
     fn numbers(&self, run: &RunId) -> Result<Vec<TrajectoryNumbers>> {
-        self.read("read the numbers of a run", |conn| trajectories::numbers(conn, run))
+        self.view("read the numbers of a run", |view| trajectories::numbers(view, run))
     }
 
     fn run(&self, run: &RunId) -> Result<RunRecord> {
@@ -484,7 +500,6 @@ impl SqliteStore {
     }
 }
 
-/// Reads the file alone: the caller sees to it that it does not change.
 /// All that `f` writes, or nothing of it when it fails.
 fn write_whole<T>(
     conn: &Connection,
@@ -496,6 +511,7 @@ fn write_whole<T>(
     Ok(value)
 }
 
+/// Reads the file alone: the caller sees to it that it does not change.
 fn connect_file_alone(path: &Path) -> std::result::Result<Connection, rusqlite::Error> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -558,6 +574,9 @@ fn migrate(conn: &Connection, path: &Path) -> std::result::Result<(), DbError> {
         refill::refill(&tx)?;
         // Names and times of runs lie another way since.
         labels::check(&tx, true)?;
+    }
+    if (1..7).contains(&found) {
+        refill::texts(&tx)?;
     }
     tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     tx.commit()?;

@@ -6,6 +6,7 @@
 //! same set, so a total is true by construction.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::{Range, RangeInclusive};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -41,12 +42,12 @@ impl SeqSet {
         self.pieces.get(&(seq >> PIECE_BITS)).is_some_and(|words| words[word] & bit != 0)
     }
 
-    /// Which of 256 rows, from a multiple of that on, are in it: a bit each.
-    pub(super) fn word_quad(&self, first: i64) -> [u64; 4] {
-        let (word, _) = place(first);
-        self.pieces
-            .get(&(first >> PIECE_BITS))
-            .map_or([0; 4], |words| [0, 1, 2, 3].map(|at| words[word + at]))
+    /// Which of 256 rows, from a multiple of that on, are in it, a bit each; all that have any.
+    pub(super) fn quads(&self) -> impl Iterator<Item = (i64, [u64; 4])> {
+        self.pieces.iter().flat_map(|(piece, words)| {
+            let quads = words.as_chunks::<4>().0.iter();
+            (*piece << PIECE_BITS..).step_by(256).zip(quads.copied()).filter(|(_, quad)| *quad != [0; 4])
+        })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -102,35 +103,64 @@ impl SeqSet {
         })
     }
 
-    /// Tells the members, smallest first.
-    pub(super) fn for_each<E>(&self, mut f: impl FnMut(i64) -> Result<(), E>) -> Result<(), E> {
-        for (piece, words) in &self.pieces {
-            for (first, word) in firsts(*piece).zip(words.iter()) {
-                let mut rest = *word;
-                while rest != 0 {
-                    f(first + i64::from(rest.trailing_zeros()))?;
-                    rest &= rest - 1;
+    /// The member before which there are so many, from the largest on or from the smallest. Looks at words, not members.
+    pub(super) fn nth(&self, mut count: u64, descending: bool) -> Option<i64> {
+        let mut pieces = self.pieces.iter();
+        let turned = |word: usize| if descending { WORDS - 1 - word } else { word };
+        while let Some((piece, words)) = if descending { pieces.next_back() } else { pieces.next() } {
+            for word in (0..WORDS).map(turned) {
+                let here = u64::from(words[word].count_ones());
+                if count < here {
+                    let mut bits = ones(words[word]);
+                    let at = usize::try_from(count).expect("below 64");
+                    let bit = if descending { bits.nth_back(at) } else { bits.nth(at) }?;
+                    return members(*piece, std::iter::once(word * 64 + bit)).next();
                 }
+                count -= here;
             }
         }
-        Ok(())
+        None
     }
 
-    /// Keeps the members of which `f` says so, which is asked about the smallest first.
-    pub(super) fn retain<E>(&mut self, mut f: impl FnMut(i64) -> Result<bool, E>) -> Result<(), E> {
-        for (piece, words) in &mut self.pieces {
-            for (first, word) in firsts(*piece).zip(words.iter_mut()) {
-                let mut rest = *word;
-                while rest != 0 {
-                    if !f(first + i64::from(rest.trailing_zeros()))? {
-                        *word &= !(rest & rest.wrapping_neg());
-                    }
-                    rest &= rest - 1;
-                }
+    /// The ranges of so many numbers, from multiples of that on, in which it has members.
+    pub(super) fn ranges(&self, size: i64) -> impl Iterator<Item = Range<i64>> {
+        let ends = self.nth(0, false).zip(self.nth(0, true));
+        let numbers = ends.map_or(0..0, |(first, last)| first / size..last / size + 1);
+        let ranges = numbers.map(move |number| number * size..(number + 1) * size);
+        ranges.filter(|range| self.words_in(range).any(|(_, word)| word != 0))
+    }
+
+    /// Tells the members in a range, smallest first.
+    pub(super) fn for_each_in(&self, range: &Range<i64>, mut f: impl FnMut(i64)) {
+        for (first, word) in self.words_in(range) {
+            let mut rest = word;
+            while rest != 0 {
+                f(first + i64::from(rest.trailing_zeros()));
+                rest &= rest - 1;
             }
         }
-        self.pieces.retain(|_, words| words.iter().any(|word| *word != 0));
-        Ok(())
+    }
+
+    /// Words with the members in a range, and the numbers that they begin with.
+    fn words_in(&self, range: &Range<i64>) -> impl Iterator<Item = (i64, u64)> {
+        self.pieces.range(pieces_of(range)).flat_map(move |(piece, words)| {
+            places_in(*piece, range).map(move |(place, first, mask)| (first, words[place] & mask))
+        })
+    }
+
+    /// Of the members in a range, keeps those of which `f` says so.
+    pub(super) fn retain_in(&mut self, range: &Range<i64>, mut f: impl FnMut(i64) -> bool) {
+        for (piece, words) in self.pieces.range_mut(pieces_of(range)) {
+            for (place, first, mask) in places_in(*piece, range) {
+                let (mut rest, mut kept) = (words[place] & mask, 0);
+                while rest != 0 {
+                    let bit = rest.trailing_zeros();
+                    kept |= u64::from(f(first + i64::from(bit))) << bit;
+                    rest &= rest - 1;
+                }
+                words[place] &= kept | !mask;
+            }
+        }
     }
 
     fn load_piece(&mut self, piece: i64, bits: &[u8]) -> Result<(), DbError> {
@@ -139,9 +169,22 @@ impl SeqSet {
     }
 }
 
-/// The numbers that the words of a piece begin with.
-fn firsts(piece: i64) -> impl Iterator<Item = i64> {
-    (piece << PIECE_BITS..).step_by(64)
+/// The pieces that a range, which is not empty, reaches into.
+fn pieces_of(range: &Range<i64>) -> RangeInclusive<i64> {
+    range.start >> PIECE_BITS..=(range.end - 1) >> PIECE_BITS
+}
+
+/// The words of a piece that a range reaches into: their places, the numbers they begin with, and their bits in it.
+fn places_in(piece: i64, range: &Range<i64>) -> impl Iterator<Item = (usize, i64, u64)> {
+    let first = piece << PIECE_BITS;
+    let within =
+        |number: i64| usize::try_from((number - first).clamp(0, 1 << PIECE_BITS)).expect("17 bits fit");
+    let (from, to) = (within(range.start), within(range.end));
+    let below = |number: usize| if number >= 64 { u64::MAX } else { (1 << number) - 1 };
+    (from / 64..to.div_ceil(64)).map(move |place| {
+        let mask = below(to - place * 64) & !below(from.saturating_sub(place * 64));
+        (place, first + i64::try_from(place * 64).expect("16 bits fit"), mask)
+    })
 }
 
 fn members(piece: i64, bits: impl Iterator<Item = usize>) -> impl Iterator<Item = i64> {
@@ -413,6 +456,7 @@ mod tests {
             b in prop::collection::btree_set(1i64..200_000, 0..200),
             near in prop::collection::btree_set(65_500i64..65_600, 0..80),
             at in 0i64..200_000,
+            size in prop_oneof![Just(1i64), Just(64), Just(1000), Just(65_536), 1i64..100_000],
         ) {
             let a: BTreeSet<i64> = a.union(&near).copied().collect();
             let b: BTreeSet<i64> = b.union(&near).copied().collect();
@@ -427,12 +471,19 @@ mod tests {
             prop_assert_eq!(left.ascending(at).collect::<Vec<_>>(), a.range(at + 1..).copied().collect::<Vec<_>>());
             prop_assert_eq!(left.descending(at).collect::<Vec<_>>(), a.range(..at).rev().copied().collect::<Vec<_>>());
             prop_assert_eq!(left.contains(at), a.contains(&at));
-            let mut told = Vec::new();
-            left.for_each(|seq| { told.push(seq); Ok::<_, ()>(()) }).unwrap();
-            prop_assert_eq!(told, a.iter().copied().collect::<Vec<_>>());
-            let mut even = left.clone();
-            even.retain(|seq| Ok::<_, ()>(seq % 2 == 0)).unwrap();
-            prop_assert_eq!(even, set(&a.iter().copied().filter(|seq| seq % 2 == 0).collect()));
+            let count = at % 400;
+            prop_assert_eq!(left.nth(count as u64, false), a.iter().nth(count as usize).copied());
+            prop_assert_eq!(left.nth(count as u64, true), a.iter().nth_back(count as usize).copied());
+            let (mut told, mut even) = (Vec::new(), left.clone());
+            for range in left.ranges(size) {
+                left.for_each_in(&range, |seq| told.push((range.contains(&seq), seq)));
+                even.retain_in(&range, |seq| seq % 2 == 0);
+            }
+            prop_assert_eq!(told, a.iter().map(|seq| (true, *seq)).collect::<Vec<_>>());
+            let expected: Vec<i64> = a.iter().copied().filter(|seq| seq % 2 == 0).collect();
+            prop_assert_eq!(even.ascending(0).collect::<Vec<_>>(), expected);
+            let ranges: BTreeSet<i64> = a.iter().map(|seq| seq / size).collect();
+            prop_assert_eq!(left.ranges(size).map(|range| range.start / size).collect::<BTreeSet<_>>(), ranges);
         }
 
         #[test]

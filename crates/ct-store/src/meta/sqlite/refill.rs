@@ -1,12 +1,14 @@
-//! Brings what was indexed before schema 5 up to it: models, authors and numbers of trajectories.
+//! Brings the index of an older schema up to date.
 
 use std::collections::BTreeSet;
 
-use ct_model::TrajectoryRow;
+use ct_model::{RunStatus, TrajectoryRow};
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 
+use super::columns::{put_run, put_trajectory};
 use super::commit::{author_facets, ids, model_facets};
+use super::list::text;
 use super::postings::Changes;
 use super::{DbError, from_json, to_json};
 
@@ -14,6 +16,8 @@ type Result<T> = std::result::Result<T, DbError>;
 
 /// Trajectories held at a time.
 const ROWS_MAX: i64 = 500;
+/// Trajectories of which only keys are held at a time.
+const KEYS_ROWS_MAX: u64 = 50_000;
 
 /// What is read of a document.
 #[derive(Deserialize)]
@@ -42,6 +46,30 @@ struct Stored {
     document: String,
 }
 
+/// Schema 7: texts by which runs and trajectories are ordered.
+pub(super) fn texts(conn: &Connection) -> Result<()> {
+    let mut changes = Changes::default();
+    let mut runs = conn.prepare("SELECT seq, policy, task_set, status FROM runs")?;
+    let mut rows = runs.query([])?;
+    while let Some(row) = rows.next()? {
+        let (policy, task_set): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
+        let status = RunStatus::from_log(text(row.get_ref(3)?)?);
+        put_run(conn, &mut changes, row.get(0)?, policy.as_deref(), task_set.as_deref(), status)?;
+    }
+    let mut trajectories = conn.prepare("SELECT seq, run, summary FROM trajectories ORDER BY seq")?;
+    let mut rows = trajectories.query([])?;
+    for number in 1_u64.. {
+        let Some(row) = rows.next()? else { break };
+        let summary = from_json("the summary of a trajectory", text(row.get_ref(2)?)?)?;
+        put_trajectory(conn, &mut changes, row.get(0)?, row.get(1)?, &summary)?;
+        if number.is_multiple_of(KEYS_ROWS_MAX) {
+            std::mem::take(&mut changes).apply(conn)?;
+        }
+    }
+    changes.apply(conn)
+}
+
+/// Schema 5: models, authors and numbers of trajectories.
 pub(super) fn refill(conn: &Connection) -> Result<()> {
     let mut find = conn.prepare(
         "SELECT seq, run, summary, facets, document FROM trajectories JOIN documents ON trajectory = seq \

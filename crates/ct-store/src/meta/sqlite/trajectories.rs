@@ -10,6 +10,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::columns::{self, Column};
 use super::list::{Window, foreign_cursor, keep_all, keep_any, matching_runs, text, words};
+use super::order::{self, Order};
+use super::pieces::View;
 use super::postings::{ANY, ERRORED, Facet, LIVE, SeqSet, load};
 use super::read::{DOCUMENT, assemble_document, trajectory_id};
 use super::{DbError, datasets, from_json};
@@ -21,8 +23,8 @@ type Result<T> = std::result::Result<T, DbError>;
 const WALKED_MAX: i64 = 4000;
 
 /// Keeps the trajectories of a run.
-fn keep_of_run(conn: &Connection, set: &mut SeqSet, run: &RunId) -> Result<()> {
-    let mut find = conn.prepare_cached("SELECT seq, trajectory_count FROM runs WHERE run_id = ?")?;
+fn keep_of_run(view: View<'_>, set: &mut SeqSet, run: &RunId) -> Result<()> {
+    let mut find = view.conn.prepare_cached("SELECT seq, trajectory_count FROM runs WHERE run_id = ?")?;
     let found = find.query_row([run.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
     let mut of_run = SeqSet::default();
     match found.optional()? {
@@ -30,10 +32,10 @@ fn keep_of_run(conn: &Connection, set: &mut SeqSet, run: &RunId) -> Result<()> {
         Some((seq, count)) if count > WALKED_MAX => {
             let mut runs = SeqSet::default();
             runs.insert(seq);
-            return columns::keep_of_runs(conn, set, &runs);
+            return columns::keep_of_runs(view, set, &runs);
         }
         Some((seq, _)) => {
-            let mut find = conn.prepare_cached("SELECT seq FROM trajectories WHERE run = ?")?;
+            let mut find = view.conn.prepare_cached("SELECT seq FROM trajectories WHERE run = ?")?;
             let mut rows = find.query([seq])?;
             while let Some(row) = rows.next()? {
                 of_run.insert(row.get(0)?);
@@ -45,7 +47,7 @@ fn keep_of_run(conn: &Connection, set: &mut SeqSet, run: &RunId) -> Result<()> {
 }
 
 /// Keeps the trajectories whose run is one that is asked for.
-fn keep_by_run(conn: &Connection, set: &mut SeqSet, query: &TrajectoryQuery) -> Result<()> {
+fn keep_by_run(view: View<'_>, set: &mut SeqSet, query: &TrajectoryQuery) -> Result<()> {
     let of_run = RunQuery {
         name: query.run_name.clone(),
         policy: query.policy.clone(),
@@ -58,13 +60,14 @@ fn keep_by_run(conn: &Connection, set: &mut SeqSet, query: &TrajectoryQuery) -> 
     };
     let any_run = RunQuery { include_deleted: query.include_deleted, ..RunQuery::default() };
     if of_run != any_run {
-        let (runs, _) = matching_runs(conn, &of_run)?;
-        columns::keep_of_runs(conn, set, &runs)?;
+        let (runs, _) = matching_runs(view, &of_run)?;
+        columns::keep_of_runs(view, set, &runs)?;
     }
     Ok(())
 }
 
-fn matching_trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<SeqSet> {
+fn matching_trajectories(view: View<'_>, query: &TrajectoryQuery) -> Result<SeqSet> {
+    let conn = view.conn;
     let mut set = SeqSet::default();
     load(conn, Facet::Trajectory, if query.include_deleted { ANY } else { LIVE }, &mut set)?;
     keep_any(conn, &mut set, Facet::TrajectoryEnvironment, &query.environment)?;
@@ -103,9 +106,9 @@ fn matching_trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<S
     }
     // What has to look at each of the rest comes last.
     if let Some(run) = &query.run_id {
-        keep_of_run(conn, &mut set, run)?;
+        keep_of_run(view, &mut set, run)?;
     }
-    keep_by_run(conn, &mut set, query)?;
+    keep_by_run(view, &mut set, query)?;
     Ok(set)
 }
 
@@ -119,13 +122,13 @@ fn with_side_task(conn: &Connection) -> Result<SeqSet> {
 }
 
 /// What is measured of each trajectory of a run, of deleted ones too, without a look at the trajectories themselves.
-pub(super) fn numbers(conn: &Connection, run: &RunId) -> Result<Vec<TrajectoryNumbers>> {
+pub(super) fn numbers(view: View<'_>, run: &RunId) -> Result<Vec<TrajectoryNumbers>> {
     let query =
         TrajectoryQuery { run_id: Some(run.clone()), include_deleted: true, ..TrajectoryQuery::default() };
-    let set = matching_trajectories(conn, &query)?;
+    let set = matching_trajectories(view, &query)?;
     let one = |facet, value: &str| {
         let mut found = SeqSet::default();
-        load(conn, facet, value, &mut found).map(|()| found)
+        load(view.conn, facet, value, &mut found).map(|()| found)
     };
     let outcomes = |facet| {
         let [pass, fail] = [Outcome::Pass, Outcome::Fail].map(|outcome| one(facet, outcome.as_str()));
@@ -136,7 +139,7 @@ pub(super) fn numbers(conn: &Connection, run: &RunId) -> Result<Vec<TrajectoryNu
         })
     };
     let (main, side) = (outcomes(Facet::TrajectoryMainOutcome)?, outcomes(Facet::TrajectorySideOutcome)?);
-    let (with_side, errored) = (with_side_task(conn)?, one(Facet::Trajectory, ERRORED)?);
+    let (with_side, errored) = (with_side_task(view.conn)?, one(Facet::Trajectory, ERRORED)?);
     let mut numbers: Vec<TrajectoryNumbers> = set
         .ascending(0)
         .map(|seq| TrajectoryNumbers {
@@ -151,7 +154,7 @@ pub(super) fn numbers(conn: &Connection, run: &RunId) -> Result<Vec<TrajectoryNu
         .collect();
     let mut fill = |column, put: fn(&mut TrajectoryNumbers, f64)| {
         let mut all = numbers.iter_mut();
-        columns::for_each(conn, column, &set, |_, key| {
+        columns::for_each(view, column, &set, true, |_, key| {
             if let (Some(one), Some(number)) = (all.next(), columns::number(key)) {
                 put(one, number);
             }
@@ -173,11 +176,15 @@ fn trajectory_cursor_head(query: &TrajectoryQuery) -> &'static str {
         TrajectorySort::Actions => ["ad", "au"],
         TrajectorySort::Duration => ["dd", "du"],
         TrajectorySort::Cost => ["cd", "cu"],
+        TrajectorySort::Environment => ["ed", "eu"],
+        TrajectorySort::MainTask => ["md", "mu"],
+        TrajectorySort::SideTask => ["kd", "ku"],
+        TrajectorySort::Policy => ["od", "ou"],
     };
     if query.descending { down } else { up }
 }
 
-fn read_trajectory_cursor(query: &TrajectoryQuery) -> Result<Option<columns::Place>> {
+fn read_trajectory_cursor(query: &TrajectoryQuery) -> Result<Option<order::Place>> {
     let Some(cursor) = &query.cursor else { return Ok(None) };
     let parse = || {
         let (head, rest) = cursor.as_str().split_once('-')?;
@@ -189,12 +196,12 @@ fn read_trajectory_cursor(query: &TrajectoryQuery) -> Result<Option<columns::Pla
             }
         };
         let seq = i64::from_str_radix(seq, 16).ok().filter(|seq| *seq >= 0)?;
-        (head == trajectory_cursor_head(query)).then_some(columns::Place { key, seq })
+        (head == trajectory_cursor_head(query)).then_some(order::Place { key, seq })
     };
     parse().map(Some).ok_or_else(|| foreign_cursor(cursor))
 }
 
-fn write_trajectory_cursor(query: &TrajectoryQuery, place: columns::Place) -> Cursor {
+fn write_trajectory_cursor(query: &TrajectoryQuery, place: order::Place) -> Cursor {
     let head = trajectory_cursor_head(query);
     match query.sort {
         TrajectorySort::Created => Cursor::new(format!("{head}-{:x}", place.seq)),
@@ -203,29 +210,29 @@ fn write_trajectory_cursor(query: &TrajectoryQuery, place: columns::Place) -> Cu
 }
 
 /// The places of a page, and whether there are more behind it.
-fn places(conn: &Connection, query: &TrajectoryQuery, set: &SeqSet) -> Result<(Vec<columns::Place>, bool)> {
+fn places(view: View<'_>, query: &TrajectoryQuery, set: &SeqSet) -> Result<(Vec<order::Place>, bool)> {
     let after = read_trajectory_cursor(query)?;
-    if let Some(column) = Column::of(query.sort) {
+    if let Some(order) = Order::of_trajectories(query.sort) {
         let limit = query.limit.unwrap_or(u64::MAX);
-        let part = columns::Part { descending: query.descending, after, skip: query.skip, limit };
-        return columns::part(conn, column, set, &part);
+        let part = order::Part { descending: query.descending, after, skip: query.skip, limit };
+        return order::part(view, order, set, &part);
     }
     let mut window = Window::new(query.skip, query.limit);
     window.take_from_set(set, query.descending, after.map(|place| place.seq));
-    let places = window.places.iter().map(|place| columns::Place { key: 0, seq: place.seq });
+    let places = window.places.iter().map(|place| order::Place { key: 0, seq: place.seq });
     Ok((places.collect(), window.more))
 }
 
 /// A page of trajectories, of which `sql` selects one row by `seq`.
 fn page<T>(
-    conn: &Connection,
+    view: View<'_>,
     query: &TrajectoryQuery,
     sql: &str,
     item: impl Fn(&Row<'_>) -> Result<T>,
 ) -> Result<TrajectoryPage<T>> {
-    let set = matching_trajectories(conn, query)?;
-    let (places, more) = places(conn, query, &set)?;
-    let mut find = conn.prepare_cached(sql)?;
+    let set = matching_trajectories(view, query)?;
+    let (places, more) = places(view, query, &set)?;
+    let mut find = view.conn.prepare_cached(sql)?;
     let mut items = Vec::with_capacity(places.len());
     for place in &places {
         let mut rows = find.query([place.seq])?;
@@ -237,25 +244,25 @@ fn page<T>(
     Ok(TrajectoryPage { items, total_count: set.len(), next_cursor })
 }
 
-pub(super) fn trajectories(conn: &Connection, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
-    page(conn, query, "SELECT summary FROM trajectories WHERE seq = ?", |row| {
+pub(super) fn trajectories(view: View<'_>, query: &TrajectoryQuery) -> Result<TrajectoryPage> {
+    page(view, query, "SELECT summary FROM trajectories WHERE seq = ?", |row| {
         from_json::<TrajectoryRow>("the summary of a trajectory", text(row.get_ref(0)?)?)
     })
 }
 
 pub(super) fn trajectory_ids(
-    conn: &Connection,
+    view: View<'_>,
     query: &TrajectoryQuery,
 ) -> Result<TrajectoryPage<TrajectoryId>> {
-    page(conn, query, "SELECT trajectory_id FROM trajectories WHERE seq = ?", |row| {
+    page(view, query, "SELECT trajectory_id FROM trajectories WHERE seq = ?", |row| {
         trajectory_id(row.get(0)?)
     })
 }
 
 pub(super) fn documents(
-    conn: &Connection,
+    view: View<'_>,
     query: &TrajectoryQuery,
 ) -> Result<TrajectoryPage<TrajectoryDocument>> {
     let sql = format!("{DOCUMENT} WHERE trajectories.seq = ?");
-    page(conn, query, &sql, assemble_document)
+    page(view, query, &sql, assemble_document)
 }

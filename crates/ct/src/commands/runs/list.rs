@@ -74,7 +74,7 @@ pub(crate) struct ListArgs {
     /// Go on behind an earlier page, as it said
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// Order by this; names upwards, all else downwards
+    /// Order by this; words upwards, all else downwards
     #[arg(long, value_name = "FIELD", value_enum, default_value_t)]
     sort: SortField,
     /// Turn the order round
@@ -146,6 +146,13 @@ enum SortField {
     Created,
     /// The name
     Name,
+    /// The policy
+    Policy,
+    /// The task set
+    #[value(alias = "task_set")]
+    TaskSet,
+    /// How the log ended
+    Status,
     /// The known cost
     Cost,
     /// The number of trajectories
@@ -267,6 +274,9 @@ fn query(arguments: ListArgs, now: Timestamp) -> RunQuery {
     let (sort, descending) = match arguments.sort {
         SortField::Created => (RunSort::Created, true),
         SortField::Name => (RunSort::Name, false),
+        SortField::Policy => (RunSort::Policy, false),
+        SortField::TaskSet => (RunSort::TaskSet, false),
+        SortField::Status => (RunSort::Status, false),
         SortField::Cost => (RunSort::Cost, true),
         SortField::Trajectories => (RunSort::Trajectories, true),
         SortField::MainRate => (RunSort::MainRate, true),
