@@ -6,6 +6,9 @@ from harness import Reader
 from reading import ids, in_view, open_, press, ready, until
 
 
+DELETED = "Comment deleted; z brings it back"
+
+
 def said(reader: Reader, sentence: str) -> None:
     until(reader.page, "sentence => document.querySelector('#toast:not([hidden])')?.textContent === sentence", arg=sentence)
     reader.page.evaluate("document.querySelector('#toast').hidden = true")
@@ -53,11 +56,28 @@ def comments(server, running) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    said(reader, "Comment deleted")
+    said(reader, DELETED)
     assert "deleted" in page.inner_text("#action-7 .comment-head") and not page.locator("#action-7 .comment-edit").count()
     assert reader.texts(".comment-places a") == []
     page.keyboard.press("C")
     said(reader, "No comment of yours here")
+    # Deleted by mistake: it comes back as it was, history and all, and stays so.
+    page.keyboard.press("z")
+    said(reader, "Comment restored")
+    assert reader.texts("#action-7 .comment > .prose") == ["This is where it ends"] and reader.texts(".comment-places a") == ["7"]
+    page.reload()
+    ready(reader)
+    until(page, "document.querySelector('.is-here')?.id === 'action-7'")
+    assert "deleted" not in page.inner_text("#action-7 .comment-head")
+    page.click("#action-7 .history summary")
+    assert "This is where <b>it</b> happens" in page.inner_text("#action-7 .history")
+    page.keyboard.press("z")
+    said(reader, "No deleted comment of yours here")
+    page.evaluate("document.querySelector('#action-7 .stop').focus()")
+    page.keyboard.press("C")
+    until(page, "document.activeElement.tagName === 'TEXTAREA'")
+    page.click("#action-7 .comment-edit button[value=delete]")
+    said(reader, DELETED)
     # A step that calls no tool.
     press(reader, "g", "step-0")
     write(reader, "c", "The prompt asks for it", "Comment kept")
@@ -85,7 +105,7 @@ def comments(server, running) -> None:
     open_(other, trajectory)
     assert other.texts("#comments .comment > .prose") == ["One to show"] and not other.page.locator(".comment-edit").count()
     csrf = other.page.get_attribute("[name=csrf] >> nth=0", "value")
-    for change in ("edit", "delete"):
+    for change in ("edit", "delete", "restore"):
         form = {"csrf": csrf, "comment": whole, "change": change, "text": "mine"}
         assert other.page.context.request.post(f"{server.url}/trajectories/{trajectory}/comments", form=form).status == 403, form
     other.page.keyboard.press("C")
@@ -106,6 +126,8 @@ def comments(server, running) -> None:
     plain.page.locator("#comments .comment-edit summary").click()
     plain.lands(lambda: plain.page.click("#comments .comment-edit button[value=delete]"))
     assert "deleted" in plain.page.inner_text("#comments .comment-head")
+    plain.lands(lambda: plain.page.click("#comments .comment-restore button"))
+    assert plain.texts("#comments .comment > .prose") == ["One to show"]
     plain.page.fill("#write-text", "On a step")
     plain.page.fill("#write-comment [name=step]", "1")
     plain.lands(lambda: plain.page.click("#write-comment button"))

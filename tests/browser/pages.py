@@ -206,7 +206,11 @@ def choosing_runs(web, server) -> None:
     reader.page.fill("#actions input[name=dataset]", "pilot")
     reader.lands(lambda: reader.page.keyboard.press("Enter"))
     assert "Dataset pilot has version 1: 7 of 96" in reader.texts(".flash p")[0], reader.texts(".flash")
+    # It is recorded as the command line records a draw.
     reader.go("/datasets/pilot?version=1")
+    drawn = reader.page.inner_text("main")
+    assert "How it was drawn" in drawn and "From runs" in drawn and "environment, main_task, side_task" in drawn, drawn
+    assert reader.page.locator(".facts a[href^='/runs/']").count() == 4, drawn
     assert len(reader.texts("tr[data-row]")) == 7
     assert "with seed" in reader.page.inner_text("main")
     # Delete, and undo.

@@ -1,9 +1,33 @@
 """Printing: all of a transcript at once, in little memory of the server; and raw JSON with everything in its place."""
 
 import json
+import re
+from collections import Counter
 
 from harness import Reader
 from reading import ids, open_, press, ready, until
+
+
+def long_paper(server, running) -> None:
+    """Nothing is cut on paper, however long it is."""
+    reader = Reader(running, server.url)
+    reader.go("/login")
+    reader.sign_in("ana")
+    [trajectory] = ids(reader)
+    # As it is sent: a browser takes long for so much of it.
+    html = reader.context.request.get(f"{server.url}/trajectories/{trajectory}?print=events").text()
+    ends = Counter(re.findall(r"end of ((?:the )?[a-z]+(?: \d+)?)", html))
+    wanted = ["the request", "the explanation", "the diff", "error 3"]
+    wanted += [f"{what} {number}" for what, count in (("argument", 60), ("output", 60), ("metadata", 60), ("message", 12), ("event", 80)) for number in range(count)]
+    assert ends == Counter(wanted), (set(wanted) ^ set(ends), [one for one in ends.items() if one[1] != 1][:9])
+    # Marks in a text are text, and none of ours is left.
+    assert "<!--" not in html and html.count("&lt;!--steps--&gt;") > 100_000 and "<b>long" not in html
+    assert "cut;" not in html and html.rstrip().endswith("</html>")
+    # On a screen it is cut, and says so.
+    open_(reader, trajectory)
+    assert "cut; 3.0 MB in all" in reader.page.inner_text("#step-0"), reader.page.inner_text("#step-0 .cut")
+    reader.is_calm()
+    reader.close()
 
 
 def paper(server, running) -> None:

@@ -65,6 +65,28 @@ def everything(reader: Reader) -> None:
     assert '"event": "tool"' in page.inner_text("#action-5 > .raw pre")
     press(reader, "r")
     page.wait_for_selector("#action-5 > .raw", state="detached")
+    # Of the messages: the agent's, and the tool's with what only it has.
+    assert "from the tool itself" in page.inner_text("#action-5 > .output")
+    press(reader, "R")
+    page.wait_for_selector("#action-5 .output > .raw")
+    assert '"tool_call_id"' in page.inner_text("#action-5 .output > .raw pre") and '"sandbox_ms": 12' in page.inner_text("#action-5 .output > .raw pre")
+    step = page.locator(".step:has(#action-5)")
+    step.locator("> .raw").wait_for()
+    assert '"role": "assistant"' in step.locator("> .raw pre").inner_text()
+    press(reader, "R")
+    page.wait_for_selector(".step:has(#action-5) .raw", state="detached")
+    # Of an event of the step, by keys alone.
+    press(reader, "v")
+    until(page, "document.activeElement.matches('.event > summary')")
+    press(reader, "v")
+    press(reader, "r")
+    until(page, "document.activeElement.closest('.event').querySelector('.raw')")
+    assert page.evaluate("document.activeElement.closest('.event') === document.activeElement.closest('.events').querySelectorAll('.event')[1]")
+    press(reader, "r")
+    until(page, "!document.activeElement.closest('.event').querySelector('.raw')")
+    press(reader, "V")
+    until(page, "document.activeElement.closest('.event') === document.activeElement.closest('.events').querySelector('.event')")
+    page.evaluate("document.querySelector('#action-5 .stop').focus()")
     # Fold.
     press(reader, "e")
     assert page.locator(".step.is-folded").count() == 1
@@ -151,6 +173,30 @@ def everything(reader: Reader) -> None:
     page.keyboard.press("Escape")
     page.evaluate("location.hash = 'action-5'")
     until(page, "document.querySelector('.is-here')?.id === 'action-5'")
+
+
+def events_only(server, running) -> None:
+    """A sample without a conversation: its calls are its actions, with suspicion along them."""
+    reader = Reader(running, server.url)
+    page = reader.page
+    reader.go("/login")
+    reader.sign_in("ana")
+    [trajectory] = ids(reader)
+    open_(reader, trajectory)
+    assert page.locator(".action[data-action]").count() == 14 and page.locator(".strip a[data-go]").count() == 14
+    assert page.locator(".strip .bar-mark.level-4").count() == 2
+    assert "Actions\n14" in page.inner_text(".facts")
+    press(reader, "n", "action-5")
+    assert "cookie jar" in page.inner_text("#action-5 .verdicts") and "crawler.session import jar" in page.inner_text("#action-5 .call")
+    press(reader, "n", "action-10")
+    press(reader, "p", "action-5")
+    write(reader, "c", "Here it sends them", "Comment kept")
+    page.reload()
+    ready(reader)
+    until(page, "document.querySelector('.is-here')?.id === 'action-5'")
+    assert reader.texts("#action-5 .comment > .prose") == ["Here it sends them"] and in_view(reader, "#action-5")
+    reader.is_calm()
+    reader.close()
 
 
 def without_script(server, running) -> None:

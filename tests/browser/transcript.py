@@ -1,6 +1,6 @@
 """The page of a trajectory in a real browser.
 
-    transcript.py CT [--only review|comments|print|kinds|hostile|huge]
+    transcript.py CT [--only review|events|comments|print|kinds|hostile|huge]
 """
 
 import argparse
@@ -14,8 +14,8 @@ from every_kind import every_kind
 from harness import browser, served
 from hostile import hostile
 from huge import huge
-from paper import paper
-from review import public, review, without_script
+from paper import long_paper, paper
+from review import events_only, public, review, without_script
 
 
 def kinds(path: Path) -> list[Path]:
@@ -31,7 +31,8 @@ def main() -> None:
     parser.add_argument("--only")
     given = parser.parse_args()
     cases = [("review", transcripts.full, [review, without_script, public]),
-             ("print", lambda path: transcripts.full(path, 1), [paper]), ("kinds", kinds, [every_kind]),
+             ("print", lambda path: transcripts.full(path, 1), [paper]), ("print", transcripts.long, [long_paper]),
+             ("events", transcripts.events_only, [events_only]), ("kinds", kinds, [every_kind]),
              ("comments", lambda path: transcripts.full(path, 1), [comments]), ("hostile", transcripts.hostile, [hostile]), ("huge", transcripts.huge, [huge])]
     with browser() as running, tempfile.TemporaryDirectory(prefix="ct-logs-") as logs:
         for name, make, tests in cases:

@@ -135,6 +135,8 @@ def full_sample(number: int = 0, actions: int = 14) -> dict:
                 answer |= {"content": "", "error": {"type": "timeout", "message": "Command timed out after 120 seconds."}}
             if now == 6:
                 answer["content"] = "\n".join(f"{line:06d} tests/test_depth.py::test_{line} PASSED" for line in range(6000))
+            if now == 5:
+                answer["metadata"] = {"note": "from the tool itself", "sandbox_ms": 12}
             messages.append(answer)
             events.append({"event": "approval", "message": "", "call": call, "approver": "auto", "decision": "approve", "timestamp": stamp(at + 3)})
             events.append({"event": "span_begin", "id": f"tool-{now}", "type": "tool", "name": call["function"], "timestamp": stamp(at + 3)})
@@ -236,7 +238,8 @@ def hostile(path: Path) -> Path:
             {"type": "image", "image": f"https://evil.example/{number}.png"}, {"type": "image", "image": f"javascript:window.__ran='image'"}, {"type": "audio", "audio": evil(), "format": "wav"},
             {"type": "document", "document": evil(), "filename": evil()}, {"type": evil()[:60], evil()[:40]: evil()}]}
         messages.append(message)
-        messages.append({"id": f"t{number}", "role": "tool", "tool_call_id": call["id"], "function": evil(), "content": text, "error": {"type": evil()[:80], "message": text} if number % 3 == 0 else None})
+        messages.append({"id": f"t{number}", "role": "tool", "tool_call_id": call["id"], "function": evil(), "content": text, "error": {"type": evil()[:80], "message": text} if number % 3 == 0 else None,
+                         "metadata": {evil()[:40]: evil()}, evil()[:60]: evil()})
         events.append(model_event(number, message, role=evil()[:60], model=evil()[:80], error=evil(), retries=2))
         events.append(tool_event(number, call, text, error={"type": evil(), "message": evil()}))
         events.append({"event": evil()[:80], "timestamp": evil(), "title": text, evil()[:60]: evil(), "nested": {"x": text}})
@@ -269,6 +272,33 @@ def hostile(path: Path) -> Path:
     sample["messages"] += [line, {"id": "line-output", "role": "tool", "tool_call_id": "line", "content": "<b>" * 500_000}, crowd]
     sample["events"].append({"event": "info", "source": "deep", "data": "DEEP"})
     return write(path, head, [sample], lambda text: text.replace('"DEEP"', '{"<b>":[' * 900 + "]}" * 900))
+
+
+def events_only(path: Path) -> Path:
+    """What happened, of a sample whose conversation was not recorded; its tools were called in parallel once."""
+    sample = full_sample()
+    return write(path, header("without a conversation", "ct/attack", path.stem, 1), [sample | {"id": "events-only", "messages": [], "output": {}}])
+
+
+def long(path: Path) -> Path:
+    """One of everything that is long. Each thing ends with `end of …`."""
+    def text(size_bytes: int, what: str) -> str:
+        return ("a <b>long</b> line <!--steps--> of text\n" * (size_bytes // 40)) + f"end of {what}"
+
+    calls = [{"id": f"c{number}", "function": "bash", "type": "function", "arguments": {"cmd": text(300_000 if number else 2_000_000, f"argument {number}")}} for number in range(60)]
+    messages = [{"role": "user", "content": text(3_000_000, "the request")}, {"id": "a", "role": "assistant", "content": "Now.", "tool_calls": calls}]
+    for number, call in enumerate(calls):
+        messages.append({"role": "tool", "id": f"t{number}", "tool_call_id": call["id"], "content": text(200_000, f"output {number}"), "metadata": {"kept": text(100_000 if number == 7 else 10, f"metadata {number}")},
+                         "error": {"type": "unknown", "message": text(100_000, f"error {number}")} if number == 3 else None})
+    told = [{"role": "system", "content": text(90_000, f"message {number}")} for number in range(12)]
+    events = [model_event(1, messages[1], input=told, input_refs=None)]
+    events += [{"event": "info", "source": "long", "timestamp": stamp(2), "data": text(80_000, f"event {number}")} for number in range(80)]
+    sample = {
+        "id": "long", "epoch": 1, "input": "", "target": "", "messages": messages, "events": events, "metadata": task_metadata(), "output": {}, "attachments": {},
+        "scores": {"judge": {"value": 1, "explanation": text(1_500_000, "the explanation")}, "workspace_diff": {"value": 1, "explanation": "diff --git a/x b/x\n" + text(600_000, "the diff")}},
+        "started_at": stamp(0), "completed_at": stamp(9),
+    }
+    return write(path, header("long", "ct/attack", path.stem, 1), [sample])
 
 
 def huge(path: Path, actions: int = 20_000, output_bytes: int = 12_000) -> Path:

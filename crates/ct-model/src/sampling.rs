@@ -43,7 +43,7 @@ mod manifest;
 mod round;
 mod size;
 
-pub use manifest::{Manifest, ManifestPart, ManifestShare, ManifestStratum, Source};
+pub use manifest::{DrawnFrom, Manifest, ManifestPart, ManifestShare, ManifestStratum, Source};
 pub use size::{PARTS_MAX, Size, SizeError, Sizes};
 
 /// Names the algorithm above. Another way of drawing gets another name.

@@ -35,9 +35,9 @@ for (const button of document.querySelectorAll("[data-theme-switch]")) {
 
 const keys = new Map();
 
-/** What a key does on this page. `name` is as in KeyboardEvent.key; what it does is shown under `?`. */
-export function key(name, help, action) {
-  keys.set(name, { help, action });
+/** What a key does on this page. `name` is as in KeyboardEvent.key; what it does is shown under `?`, with its group. */
+export function key(name, help, action, group = "Everywhere") {
+  keys.set(name, { help, action, group });
 }
 
 function isWriting(target) {
@@ -64,14 +64,25 @@ if (search) {
   });
 }
 
+/** A group of keys, still empty. */
+function listOf(group) {
+  const section = document.createElement("section");
+  const title = document.createElement("h3");
+  title.textContent = group;
+  section.append(title, document.createElement("dl"));
+  return section;
+}
+
 key("?", "Show these keys", () => {
   const dialog = document.createElement("dialog");
   dialog.className = "keys";
   const title = document.createElement("h2");
   title.textContent = "Keys";
-  const list = document.createElement("dl");
-  for (const [name, { help }] of keys) {
+  const groups = new Map();
+  for (const [name, { help, group }] of keys) {
     if (!help) continue;
+    if (!groups.has(group)) groups.set(group, listOf(group));
+    const list = groups.get(group).lastChild;
     const term = document.createElement("dt");
     const shown = document.createElement("kbd");
     shown.textContent = { " ": "Space", ArrowDown: "↓", ArrowUp: "↑" }[name] ?? name;
@@ -85,7 +96,12 @@ key("?", "Show these keys", () => {
   const close = document.createElement("button");
   close.textContent = "Close";
   form.append(close);
-  dialog.append(title, list, form);
+  const all = document.createElement("div");
+  all.className = "key-groups";
+  const everywhere = groups.get("Everywhere");
+  groups.delete("Everywhere");
+  all.append(...groups.values(), everywhere);
+  dialog.append(title, all, form);
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

@@ -112,6 +112,6 @@ for (const button of find.querySelectorAll("[data-find]")) {
 key("f", "Find in the transcript", () => {
   findText.focus();
   findText.select();
-});
+}, "Look at");
 
 whenever(highlight);

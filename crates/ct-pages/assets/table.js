@@ -23,8 +23,8 @@ function step(by) {
 }
 
 if (rows().length > 0) {
-  key("j", "Next row", () => step(1));
-  key("k", "Row before", () => step(-1));
+  key("j", "Next row", () => step(1), "Rows");
+  key("k", "Row before", () => step(-1), "Rows");
   key("Enter", "Open the row", (event) => {
     if (event.target.closest("a, button, summary") || !current) return false;
     current.querySelector("[data-open]")?.click();
@@ -40,9 +40,9 @@ if (rows().length > 0) {
 }
 
 const next = document.querySelector('.pager a[rel="next"]');
-if (next) key("n", "Next page", () => next.click());
+if (next) key("n", "Next page", () => next.click(), "Rows");
 const first = document.querySelector(".pager a[data-first]");
-if (first) key("p", "First page", () => first.click());
+if (first) key("p", "First page", () => first.click(), "Rows");
 
 // Choosing.
 
@@ -93,12 +93,12 @@ if (actions && boxes.length > 0) {
     if (!box) return false;
     box.checked = !box.checked;
     show();
-  });
+  }, "Rows");
   key("Escape", "Choose none", () => {
     if (chosen().length === 0) return false;
     for (const box of boxes) box.checked = false;
     show();
-  });
+  }, "Rows");
   actions.addEventListener("submit", (event) => {
     if (event.submitter?.value === "delete" && !confirm(`Delete ${chosen().length} of the runs? They can be restored.`)) {
       event.preventDefault();

@@ -79,6 +79,18 @@ function editComment() {
   next.querySelector("textarea").focus();
 }
 
+/** Takes back the deletion of one's own comment that stands here, of several the last one. */
+function restoreComment() {
+  const inside = document.activeElement?.closest("#comments") ?? current();
+  const own = inside?.querySelectorAll(".comment-restore[data-own]") ?? [];
+  if (!own.length) {
+    say("No deleted comment of yours here");
+    return;
+  }
+  const form = own[own.length - 1];
+  form.requestSubmit(form.querySelector("button"));
+}
+
 /** Sends a form in place, and shows what became of it. */
 async function send(form, button) {
   const body = new URLSearchParams(new FormData(form, button));
@@ -95,7 +107,7 @@ async function send(form, button) {
   const fresh = await fragment(address("comments", {}));
   document.querySelector("#comments .comment-list").replaceWith(fresh.querySelector(".comment-list"));
   if (!stop) panelTitle().focus({ preventScroll: true });
-  say({ edit: "Comment changed", delete: "Comment deleted" }[button?.value] ?? "Comment kept");
+  say({ edit: "Comment changed", delete: "Comment deleted; z brings it back", restore: "Comment restored" }[button?.value] ?? "Comment kept");
 }
 
 if (writeForm) {
@@ -103,7 +115,7 @@ if (writeForm) {
   writeForm.querySelector(".comment-about").hidden = true;
   byKey(writeForm, () => panelTitle().focus({ preventScroll: true }));
   page.addEventListener("submit", (event) => {
-    if (!event.target.closest(".comment-form, .comment-edit")) return;
+    if (!event.target.closest(".comment-form, .comment-edit, .comment-restore")) return;
     event.preventDefault();
     attempt(() => send(event.target, event.submitter));
   });
@@ -121,9 +133,10 @@ if (writeForm) {
 key("c", "Comment on the action or step", () => {
   const now = current();
   if (now) writeComment(now);
-});
-key("C", "Change or delete your comment here", editComment);
-key("w", "Comment on the whole trajectory", writeOnAll);
+}, "Comments");
+key("C", "Change or delete your comment here", editComment, "Comments");
+key("z", "Restore your deleted comment here", restoreComment, "Comments");
+key("w", "Comment on the whole trajectory", writeOnAll, "Comments");
 page.addEventListener("click", (event) => {
   const link = event.target.closest("[data-comment]");
   if (!link) return;

@@ -40,8 +40,8 @@ async function suspicious(by) {
   else await goToAction(found.action);
 }
 
-key("n", "Next suspicious action", () => attempt(() => suspicious(1)));
-key("p", "Previous suspicious action", () => attempt(() => suspicious(-1)));
+key("n", "Next suspicious action", () => attempt(() => suspicious(1)), "Go to");
+key("p", "Previous suspicious action", () => attempt(() => suspicious(-1)), "Go to");
 key("N", "", () => attempt(() => suspicious(-1)));
 for (const button of document.querySelectorAll("[data-suspicious]")) {
   button.hidden = false;
@@ -53,7 +53,7 @@ for (const button of document.querySelectorAll("[data-suspicious]")) {
 addEventListener("beforeprint", () => {
   document.getElementById("unprinted").hidden = shown.loaded.length * size >= shown.total;
 });
-key("P", "Print all of it", () => page.querySelector("[data-print]").click());
+key("P", "Print all of it", () => page.querySelector("[data-print]").click(), "Look at");
 
 // Trajectories beside this one.
 
@@ -62,9 +62,9 @@ const neighbour = (rel, sentence) => () => {
   if (link) link.click();
   else say(sentence);
 };
-key("]", "Next trajectory of the list", neighbour("next", "The last trajectory of the list"));
-key("[", "Previous trajectory of the list", neighbour("prev", "The first trajectory of the list"));
-key("u", "Back to the list", neighbour("up", ""));
+key("]", "Next trajectory of the list", neighbour("next", "The last trajectory of the list"), "Go to");
+key("[", "Previous trajectory of the list", neighbour("prev", "The first trajectory of the list"), "Go to");
+key("u", "Back to the list", neighbour("up", ""), "Go to");
 
 // Fold.
 
@@ -88,8 +88,8 @@ key("e", "Fold or unfold the step", () => {
   now.closest(".step").classList.toggle("is-folded");
   remeasure();
   fill();
-});
-key("E", "Fold or unfold everything", foldAll);
+}, "Look at");
+key("E", "Fold or unfold everything", foldAll, "Look at");
 
 // More of something, in its place.
 
@@ -100,23 +100,65 @@ async function more(link) {
   remeasure();
 }
 
+/** What raw JSON belongs to: it stands below the head of a step or of a call, else at the end. */
+const rawHolder = (link) => link.closest(".step-head, .action-head, .output, .event, .score, .media, .rest li, .model-calls li");
+
+/** The raw JSON that a link has opened. */
+function openRaw(link) {
+  const holder = rawHolder(link);
+  const among = holder.matches("header") ? holder.parentElement : holder;
+  return [...among.querySelectorAll(":scope > .raw")].find((one) => one.dataset.of === link.getAttribute("href"));
+}
+
+async function showRaw(link, of) {
+  const box = (await fragment(link.getAttribute("href"))).querySelector(".raw");
+  box.dataset.of = of;
+  return box;
+}
+
 async function raw(link) {
   // One shown already leads to others of the same.
   const old = link.closest(".raw");
   if (old) {
-    old.replaceWith(await fragment(link.getAttribute("href")));
+    old.replaceWith(await showRaw(link, old.dataset.of));
     return;
   }
-  const holder = link.closest(".event, .action, .step, .score, .media, .rest li, .model-calls li");
-  const open = holder.querySelector(":scope > .raw");
+  const open = openRaw(link);
   if (open) {
     open.remove();
   } else {
-    const found = await fragment(link.getAttribute("href"));
-    holder.append(found);
+    const box = await showRaw(link, link.getAttribute("href"));
+    const holder = rawHolder(link);
+    if (holder.matches("header")) holder.after(box);
+    else holder.append(box);
     if (holder instanceof HTMLDetailsElement) holder.open = true;
   }
   remeasure();
+}
+
+/** The messages of a stop: the agent's, and what the tool answered. */
+async function rawMessages(stop) {
+  const links = [
+    stop.closest(".step").querySelector(":scope > .step-head a[data-raw]"),
+    stop.querySelector(":scope > .output > a[data-raw]"),
+  ].filter((link) => link !== null);
+  const open = links.filter(openRaw);
+  for (const link of open.length ? open : links) await raw(link);
+}
+
+/** Goes to the next event of the step, or the one before. */
+function goToEvent(by) {
+  const events = current()?.closest(".step").querySelector(":scope > .events");
+  if (!events) {
+    say("No events in this step");
+    return;
+  }
+  events.open = true;
+  const all = [...events.querySelectorAll(".event > summary")];
+  const at = all.indexOf(document.activeElement);
+  const next = all[at < 0 ? 0 : at + by];
+  if (next) next.focus();
+  else say(by > 0 ? "The last event of the step" : "The first event of the step");
 }
 
 async function input(link) {
@@ -144,11 +186,17 @@ page.addEventListener("click", (event) => {
   }
 });
 
-key("r", "Raw JSON", () => {
-  const now = current();
-  const link = now?.querySelector("a[data-raw]");
+key("r", "Raw JSON of the call, the step or the event", () => {
+  const focused = document.activeElement?.closest(".event, .score, .rest li, .model-calls li") ?? current();
+  const link = focused?.querySelector("a[data-raw]");
   if (link) attempt(() => raw(link));
-});
+}, "Look at");
+key("R", "Raw JSON of the messages", () => {
+  const now = current();
+  if (now) attempt(() => rawMessages(now));
+}, "Look at");
+key("v", "Next event of the step", () => goToEvent(1), "Go to");
+key("V", "Event before", () => goToEvent(-1), "Go to");
 
 // While the sample is being read, times, tokens and events are missing. They come when it is complete.
 

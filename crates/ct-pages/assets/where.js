@@ -91,10 +91,10 @@ export function showWhere() {
   hereMark.setAttribute("visibility", "visible");
 }
 
-key("j", "Next action", () => attempt(() => move(1)));
-key("k", "Previous action", () => attempt(() => move(-1)));
-key("g", "First step", () => attempt(() => goToStep(0)));
-key("G", "Last step", () => attempt(() => goToStep(shown.total - 1)));
+key("j", "Next action", () => attempt(() => move(1)), "Go to");
+key("k", "Previous action", () => attempt(() => move(-1)), "Go to");
+key("g", "First step", () => attempt(() => goToStep(0)), "Go to");
+key("G", "Last step", () => attempt(() => goToStep(shown.total - 1)), "Go to");
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("[data-go], [data-go-step]");

@@ -63,7 +63,7 @@ impl Comments<'_> {
         let deleted = is_deleted(comment);
         let user = visit.user.as_ref().map(|user| user.name.as_str());
         let own = user.is_some() && author(comment) == user;
-        let may_change = visit.may_write() && !deleted && (own || self.may_change_all);
+        let may_change = visit.may_write() && (own || self.may_change_all);
         let earlier: Vec<&Earlier> =
             self.earlier.iter().filter(|earlier| earlier.comment_id == comment.id).collect();
         html! {
@@ -88,7 +88,14 @@ impl Comments<'_> {
                         }
                     }
                 }
-                @if may_change {
+                @if may_change && deleted {
+                    form.comment-restore.no-print method="post" action=(self.path) data-own[own] {
+                        (visit.csrf_field())
+                        (fields)
+                        input type="hidden" name="comment" value=(comment.id);
+                        button.quiet type="submit" name="change" value="restore" title="Restore your comment (z)" { "Restore" }
+                    }
+                } @else if may_change {
                     details.comment-edit.no-print data-own[own] {
                         summary.faint { "Edit" }
                         form.form method="post" action=(self.path) {

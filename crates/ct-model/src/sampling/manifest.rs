@@ -8,13 +8,22 @@ use crate::{Field, RunId};
 /// Raised when a field changes its meaning or goes.
 const FORMAT_VERSION: u32 = 1;
 
-/// What the trajectories came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+/// A run that trajectories are drawn from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrawnFrom {
     /// The run.
     pub run_id: RunId,
     /// SHA-256 of the run's log, in hex.
     pub log_sha256: String,
+}
+
+/// What the trajectories came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The run.
+    pub run: DrawnFrom,
+    /// Those drawn from together with it.
+    pub more_runs: Vec<DrawnFrom>,
     /// The filters the trajectories passed, all of them, as canonical texts.
     pub filters: Vec<String>,
 }
@@ -26,10 +35,13 @@ pub struct Manifest {
     pub format_version: u32,
     /// How it was drawn: [`ALGORITHM`].
     pub algorithm: String,
-    /// The run drawn from.
+    /// The run drawn from, or the first of them.
     pub run_id: RunId,
     /// SHA-256 of the run's log, in hex.
     pub log_sha256: String,
+    /// The others, where it was drawn from several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_runs: Vec<DrawnFrom>,
     /// Filters applied before the draw.
     pub filters: Vec<String>,
     /// The seed.
@@ -119,8 +131,9 @@ impl Manifest {
         Self {
             format_version: FORMAT_VERSION,
             algorithm: ALGORITHM.to_owned(),
-            run_id: source.run_id,
-            log_sha256: source.log_sha256,
+            run_id: source.run.run_id,
+            log_sha256: source.run.log_sha256,
+            more_runs: source.more_runs,
             filters: source.filters,
             seed: request.seed,
             stratify_by: request.stratify_by.clone(),

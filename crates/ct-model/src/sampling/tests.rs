@@ -199,8 +199,8 @@ fn the_manifest_tells_all() {
     let request = Request { stratify_by: vec![Field::Environment], ..request(&["2", "_"], 5) };
     let drawn = draw(&items, &request).unwrap();
     let source = Source {
-        run_id: RunId::new("0f3a").unwrap(),
-        log_sha256: "ab".repeat(32),
+        run: DrawnFrom { run_id: RunId::new("0f3a").unwrap(), log_sha256: "ab".repeat(32) },
+        more_runs: Vec::new(),
         filters: vec!["cost>0.5".to_owned()],
     };
     let manifest = Manifest::new(source, &request, &drawn);
@@ -243,6 +243,12 @@ fn the_manifest_tells_all() {
     });
     assert_eq!(json, expected);
     assert_eq!(serde_json::from_value::<Manifest>(json).unwrap(), manifest);
+    // Of several runs it names the others too; one without any reads as before.
+    let more = DrawnFrom { run_id: RunId::new("1f3a").unwrap(), log_sha256: "cd".repeat(32) };
+    let several = Manifest { more_runs: vec![more], ..manifest };
+    let json = serde_json::to_value(&several).unwrap();
+    assert_eq!(json["more_runs"], json!([{"run_id": "1f3a", "log_sha256": "cd".repeat(32)}]));
+    assert_eq!(serde_json::from_value::<Manifest>(json).unwrap(), several);
 }
 
 /// Over many seeds every trajectory is drawn about equally often, thin stratum or not.

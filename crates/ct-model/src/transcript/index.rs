@@ -111,7 +111,7 @@ pub struct Step {
 /// A tool call of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// Its number among the actions; `None` for a call that the conversation does not hold.
+    /// Its number among the actions; `None` for a call that is not in the conversation, where there is one.
     pub action: Option<u32>,
     /// The step it belongs to.
     pub step: u32,

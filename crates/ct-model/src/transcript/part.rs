@@ -39,23 +39,25 @@ impl Room {
     };
     /// For what an agent changed in its workspace, which is read as a whole.
     pub const DIFF: Self = Self { text_bytes: 160 << 10, event_bytes: 512 << 10, ..Self::SCREEN };
-    /// For paper, where nothing can.
+    /// For paper, where the rest of everything follows at once.
     pub const PAPER: Self = Self {
-        text_bytes: 1 << 20,
+        text_bytes: 64 << 10,
         step_bytes: 8 << 20,
         calls: 4_000,
-        events: 10_000,
-        event_bytes: 512 << 10,
+        events: 25,
+        event_bytes: 256 << 10,
         events_bytes: 4 << 20,
     };
 }
 
 /// Bytes that a part counts for beside its text.
 const PART_BYTES: usize = 200;
+/// Bytes of a text that are shown however little room there is.
+const TEXT_BYTES_MIN: usize = 200;
 /// Bytes of an attachment within a JSON value that is laid out.
 const NESTED_TEXT_BYTES: usize = 2_000;
 /// Members of an object, or parts of a content, that are shown.
-pub(super) const MEMBERS_MAX: usize = 200;
+const MEMBERS_MAX: usize = 200;
 /// Bytes of a text beyond which its size is told as it is written, with escapes.
 const COUNTED_BYTES_MAX: u64 = 64 << 20;
 /// How an attachment is referred to.
@@ -147,6 +149,35 @@ impl Field {
     }
 }
 
+/// Members of an object.
+#[derive(Default)]
+pub(super) struct Members {
+    fields: Vec<(String, Field)>,
+    left_out: usize,
+}
+
+impl Members {
+    pub(super) fn fields(&self) -> &[(String, Field)] {
+        &self.fields
+    }
+
+    /// What is empty is left out.
+    pub(super) fn into_parts(self) -> impl Iterator<Item = Part> {
+        let fields = self.into_fields().into_iter().filter(|(_, field)| !field.as_str().is_empty());
+        fields.map(|(name, field)| field.into_part(name))
+    }
+
+    pub(super) fn into_fields(mut self) -> Vec<(String, Field)> {
+        self.fields.extend(left_out(self.left_out));
+        self.fields
+    }
+}
+
+/// Stands for what is not shown.
+fn left_out(count: usize) -> Option<(String, Field)> {
+    (count > 0).then(|| ("…".to_owned(), Field::Scalar(format!("{count} more, in the raw JSON"))))
+}
+
 /// Reads parts of a sample by range.
 pub struct PartReader<'a> {
     source: Arc<dyn Source>,
@@ -154,24 +185,36 @@ pub struct PartReader<'a> {
     pub(super) room: Room,
     /// Bytes that may still be taken for what is being read: a step, an event, a score.
     left_bytes: Cell<usize>,
+    /// The last of them, which are for beginnings of texts alone: so that everything there is can be seen.
+    kept_bytes: Cell<usize>,
 }
 
 impl<'a> PartReader<'a> {
     /// Of a sample's JSON and its index, which may still be growing; for a screen.
     pub fn new(source: Arc<dyn Source>, index: &'a Mutex<Index>) -> Self {
         let room = Room::SCREEN;
-        Self { source, index, room, left_bytes: Cell::new(room.step_bytes) }
+        let reader = Self { source, index, room, left_bytes: Cell::default(), kept_bytes: Cell::default() };
+        reader.begin(room.step_bytes);
+        reader
     }
 
     /// The same with other room.
     #[must_use]
     pub fn with_room(self, room: Room) -> Self {
+        self.begin(room.step_bytes);
         Self { room, ..self }
     }
 
     /// Begins to read something that has room of its own.
     pub(super) fn begin(&self, bytes_max: usize) {
         self.left_bytes.set(bytes_max);
+        self.kept_bytes.set(bytes_max / 2);
+    }
+
+    /// How much of the next text is shown.
+    fn text_bytes(&self) -> usize {
+        let left = self.left().saturating_sub(self.kept_bytes.get());
+        self.room.text_bytes.min(left).max(TEXT_BYTES_MIN)
     }
 
     /// Whether so much was taken that the rest is left out.
@@ -249,9 +292,10 @@ impl<'a> PartReader<'a> {
 
     /// The text that a value is or refers to.
     pub(super) fn resolved(&self, place: Place) -> Result<Cut, JsonError> {
-        let mut cut = self.text(place, 0, self.room.text_bytes)?;
+        let bytes_max = self.text_bytes();
+        let mut cut = self.text(place, 0, bytes_max)?;
         if let Some(place) = self.referred(&cut) {
-            cut = self.text(place, 0, self.room.text_bytes)?;
+            cut = self.text(place, 0, bytes_max)?;
         }
         self.spend(&cut);
         Ok(cut)
@@ -280,7 +324,7 @@ impl<'a> PartReader<'a> {
             Kind::Null => None,
             Kind::String => Some(Field::Text(self.resolved(place)?)),
             Kind::Object | Kind::Array => {
-                let cut = self.json(place, self.room.text_bytes)?;
+                let cut = self.json(place, self.text_bytes())?;
                 self.spend(&cut);
                 Some(Field::Json(cut))
             }
@@ -339,26 +383,38 @@ impl<'a> PartReader<'a> {
         }
     }
 
-    /// The members of an object but those named; null and what is empty is left out.
+    /// The members of an object but those named; null and what is empty is left out. What does not fit is counted.
     pub(super) fn members<R: Read>(
         &self,
         r: &mut Reader<R>,
         base: u64,
         except: &[&str],
     ) -> Result<Vec<(String, Field)>, JsonError> {
-        let mut members = Vec::new();
+        let mut members = Members::default();
         r.object(|key, r| {
-            if members.len() < MEMBERS_MAX
-                && !self.is_spent()
-                && !except.contains(&key)
-                && let Some(field) = self.field(r, base)?
-            {
-                let key = key.chars().take(super::limits::NAME_CHARS_MAX).collect();
-                members.push((key, field));
+            if !except.contains(&key) {
+                self.member(key, r, base, &mut members)?;
             }
             Ok::<_, JsonError>(())
         })?;
-        Ok(members)
+        Ok(members.into_fields())
+    }
+
+    /// Takes a member of an object.
+    pub(super) fn member<R: Read>(
+        &self,
+        key: &str,
+        r: &mut Reader<R>,
+        base: u64,
+        members: &mut Members,
+    ) -> Result<(), JsonError> {
+        if members.fields.len() >= MEMBERS_MAX || self.is_spent() {
+            members.left_out += 1;
+        } else if let Some(field) = self.field(r, base)? {
+            let key = key.chars().take(super::limits::NAME_CHARS_MAX).collect();
+            members.fields.push((key, field));
+        }
+        Ok(())
     }
 
     /// A message's content: a text, or parts of several kinds.
@@ -368,15 +424,19 @@ impl<'a> PartReader<'a> {
         base: u64,
         parts: &mut Parts,
     ) -> Result<(), JsonError> {
-        match r.peek()? {
-            Kind::Array => r.array(|_, r| {
-                if parts.len() < MEMBERS_MAX && !self.is_spent() {
-                    self.content_part(r, base, parts)?;
-                }
-                Ok::<_, JsonError>(())
-            }),
-            _ => self.content_part(r, base, parts),
+        if r.peek()? != Kind::Array {
+            return self.content_part(r, base, parts);
         }
+        let mut count = 0;
+        r.array(|_, r| {
+            if parts.len() < MEMBERS_MAX && !self.is_spent() {
+                return self.content_part(r, base, parts);
+            }
+            count += 1;
+            Ok::<_, JsonError>(())
+        })?;
+        parts.extend(left_out(count).map(|(name, field)| field.into_part(name)));
+        Ok(())
     }
 
     fn content_part<R: Read>(

@@ -616,6 +616,9 @@ impl Scan<'_> {
             &mut self.call_ids,
             &self.event_calls.iter().map(|call| (call.id, call.function)).collect::<Vec<_>>(),
         );
+        if !index.has_conversation {
+            number_calls(&mut index);
+        }
         let first_steps: HashMap<u64, u32> =
             index.steps.iter().filter(|step| step.id != 0).map(|step| (step.id, step.first_call)).collect();
         let Index { verdicts, calls, .. } = &mut *index;
@@ -626,6 +629,20 @@ impl Scan<'_> {
         verdicts.sort_by_key(by_action);
         index.read_bytes = read_bytes;
         index.complete = true;
+    }
+}
+
+/// Numbers the calls of a sample without a conversation: they are all there is of the agent's actions.
+fn number_calls(index: &mut Index) {
+    let Index { steps, calls, actions, .. } = index;
+    for step in steps.iter() {
+        for number in step.first_call..step.first_call + step.calls {
+            let Some(call) = calls.get_mut(number as usize).filter(|call| call.action.is_none()) else {
+                continue;
+            };
+            call.action = Some(number_of(actions));
+            actions.push(number);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use ct_log::json::{JsonError, Kind, Reader};
 
 use super::index::{Call, EventEntry, Index, Place, Speaker, Step, StepKind, Trait, Verdict, limits};
-use super::part::{Cut, Field, Part, PartReader, Parts};
+use super::part::{Cut, Field, Members, Part, PartReader, Parts};
 use super::whole;
 use crate::ModelUsage;
 use crate::convert::{glance, time_ms, usage};
@@ -68,11 +68,13 @@ pub struct CallView {
     /// What it was given, by name.
     pub arguments: Parts,
     /// Why the arguments could not be understood.
-    pub parse_error: Option<String>,
+    pub parse_error: Option<Cut>,
     /// What the tool answered.
     pub output: Parts,
+    /// The message with it.
+    pub answer: Place,
     /// Kind and message of the tool's error.
-    pub error: Option<(String, String)>,
+    pub error: Option<(String, Cut)>,
     /// Milliseconds since the Unix epoch.
     pub began_ms: Option<i64>,
     /// Milliseconds since the Unix epoch.
@@ -122,7 +124,7 @@ pub struct ModelCall {
     /// How often it was tried again.
     pub retries: u64,
     /// Why it failed.
-    pub error: Option<String>,
+    pub error: Option<Cut>,
 }
 
 /// Any event.
@@ -253,7 +255,7 @@ impl PartReader<'_> {
     fn message<R: Read>(&self, r: &mut Reader<R>, base: u64, view: &mut StepView) -> Result<(), JsonError> {
         let mut reasoning = Parts::new();
         let mut failure = (None, None);
-        let mut rest = Vec::new();
+        let mut rest = Members::default();
         if r.peek()? != Kind::Object {
             return self.content(r, base, &mut view.parts);
         }
@@ -282,7 +284,7 @@ impl PartReader<'_> {
                 }
                 "error" => failure = self.error(r, base)?,
                 "id" | "source" | "model" | "tool_call_id" => {}
-                _ => rest.push((key.to_owned(), self.field(r, base)?)),
+                _ => self.member(key, r, base, &mut rest)?,
             }
             Ok::<_, JsonError>(())
         })?;
@@ -292,16 +294,9 @@ impl PartReader<'_> {
         }
         if let (kind, Some(message)) = failure {
             let name = kind.map_or_else(|| "error".to_owned(), |kind| format!("error: {kind}"));
-            view.parts.push(
-                Field::Text(Cut { size_bytes: message.len() as u64, text: message, ..Cut::default() })
-                    .into_part(name),
-            );
+            view.parts.push(Field::Text(message).into_part(name));
         }
-        for (name, field) in rest {
-            if let Some(field) = field.filter(|field| !field.as_str().is_empty()) {
-                view.parts.push(field.into_part(name));
-            }
-        }
+        view.parts.extend(rest.into_parts());
         Ok(())
     }
 
@@ -310,16 +305,15 @@ impl PartReader<'_> {
         &self,
         r: &mut Reader<R>,
         base: u64,
-    ) -> Result<(Option<String>, Option<String>), JsonError> {
+    ) -> Result<(Option<String>, Option<Cut>), JsonError> {
         if r.peek()? != Kind::Object {
-            return Ok((None, self.field(r, base)?.map(|field| field.as_str().to_owned())));
+            return Ok((None, self.field(r, base)?.map(cut_of)));
         }
         let (mut kind, mut message) = (None, None);
         r.fields(&["type", "message"], |key, r| {
-            let field = self.field(r, base)?.map(|field| field.as_str().to_owned());
             match key {
-                "type" => kind = field,
-                _ => message = field,
+                "type" => kind = glance(r, limits::NAME_CHARS_MAX, str::to_owned)?,
+                _ => message = self.field(r, base)?.map(cut_of),
             }
             Ok::<_, JsonError>(())
         })?;
@@ -331,7 +325,7 @@ impl PartReader<'_> {
             match key {
                 "arguments" => call.arguments = self.named(r, base, "arguments")?,
                 "parse_error" => {
-                    call.parse_error = self.field(r, base)?.map(|field| field.as_str().to_owned());
+                    call.parse_error = self.field(r, base)?.map(cut_of);
                 }
                 _ => {}
             }
@@ -354,18 +348,24 @@ impl PartReader<'_> {
         if !call.output.is_empty() && !self.is_spent() {
             let mut r = self.reader(call.output)?;
             let base = call.output.offset;
-            r.fields(&["content", "error"], |key, r| {
+            let mut rest = Members::default();
+            r.object(|key, r| {
                 match key {
                     "content" => self.content(r, base, &mut shown.output)?,
-                    _ => {
+                    "error" => {
                         if let (kind, Some(message)) = self.error(r, base)? {
                             shown.error = Some((kind.unwrap_or_else(|| "error".to_owned()), message));
                         }
                     }
+                    // Told by the call, or in the raw JSON alone.
+                    "role" | "function" | "tool_call_id" | "id" | "source" | "model" => {}
+                    _ => self.member(key, r, base, &mut rest)?,
                 }
                 Ok::<_, JsonError>(())
             })?;
+            shown.output.extend(rest.into_parts());
         }
+        shown.answer = call.output;
         let event = {
             let index = self.index();
             index.tool_event(call).and_then(|number| Some((number, index.event(number)?.place)))
@@ -455,7 +455,7 @@ impl PartReader<'_> {
                 "completed" => call.ended_ms = glance(r, 64, time_ms)?.flatten(),
                 "cache" => call.cached = name(r)?.as_deref() == Some("read"),
                 "retries" => call.retries = r.number()?.map_or(0, |n| n as u64),
-                "error" => call.error = self.field(r, place.offset)?.map(|field| field.as_str().to_owned()),
+                "error" => call.error = self.field(r, place.offset)?.map(cut_of),
                 _ => r.fields(&["usage", "choices", "error"], |key, r| match key {
                     "usage" => {
                         if r.peek()? == Kind::Object {
@@ -465,7 +465,7 @@ impl PartReader<'_> {
                     }
                     "error" => {
                         if let Some(error) = self.field(r, place.offset)? {
-                            call.error = Some(error.as_str().to_owned());
+                            call.error = Some(cut_of(error));
                         }
                         Ok::<_, JsonError>(())
                     }
@@ -501,29 +501,18 @@ impl PartReader<'_> {
             view.parts.extend(self.field(&mut r, base)?.map(|field| field.into_part("event".to_owned())));
             return Ok(Some(view));
         }
-        let mut fields = Vec::new();
+        let mut members = Members::default();
         r.object(|key, r| {
             match key {
                 "timestamp" => view.began_ms = glance(r, 64, time_ms)?.flatten(),
                 "completed" => view.ended_ms = glance(r, 64, time_ms)?.flatten(),
                 _ if COMMON.contains(&key) => {}
-                _ => {
-                    if fields.len() < super::part::MEMBERS_MAX
-                        && !self.is_spent()
-                        && let Some(field) = self.field(r, base)?
-                    {
-                        fields.push((key.chars().take(limits::NAME_CHARS_MAX).collect::<String>(), field));
-                    }
-                }
+                _ => self.member(key, r, base, &mut members)?,
             }
             Ok::<_, JsonError>(())
         })?;
-        view.title = title(&view.kind, &fields);
-        view.parts = fields
-            .into_iter()
-            .filter(|(_, field)| !field.as_str().is_empty())
-            .map(|(name, field)| field.into_part(name))
-            .collect();
+        view.title = title(&view.kind, members.fields());
+        view.parts = members.into_parts().collect();
         Ok(Some(view))
     }
 
@@ -578,6 +567,9 @@ impl PartReader<'_> {
                 "content" => self.content(r, base, &mut view.parts)?,
                 "tool_calls" => {
                     calls.extend(self.field(r, base)?.map(|field| field.into_part("tool_calls".to_owned())));
+                }
+                "error" => {
+                    calls.extend(self.field(r, base)?.map(|field| field.into_part("error".to_owned())))
                 }
                 _ => {}
             }

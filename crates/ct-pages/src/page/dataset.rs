@@ -199,7 +199,7 @@ fn shown_versions(
         section.section {
             div.section-head { h2 { "Versions" } span.muted { (count(versions.total_count)) } }
             div.table-box {
-                table {
+                table.stacks {
                     thead { tr {
                         th.number.narrow-column scope="col" { "Version" }
                         th.number.narrow-column scope="col" { "Items" }
@@ -209,12 +209,12 @@ fn shown_versions(
                     tbody {
                         @for version in &versions.items {
                             tr.is-current[version.version == set.version] {
-                                td.number {
+                                td.number data-label="Version" {
                                     a href=(Query::default().with("version", version.version.to_string()).on(path)) { (version.version) }
                                 }
-                                td.number { (count(version.item_count)) }
-                                td { @if let Some(description) = &version.description { (first_line(description)) } }
-                                td.number {
+                                td.number data-label="Items" { (count(version.item_count)) }
+                                td.is-wide data-label="Description" { @if let Some(description) = &version.description { (first_line(description)) } }
+                                td.number data-label="Made" {
                                     @if let Some(at) = version.created_at { (time(at, visit.now)) }
                                     @if let Some(by) = &version.created_by { span.sub { (text(by)) } }
                                 }

@@ -1,5 +1,6 @@
 //! How the trajectories of a dataset were drawn: the manifest of a draw, which is its description.
 
+use ct_model::RunId;
 use ct_model::sampling::{Manifest, ManifestPart, ManifestStratum};
 use maud::{Markup, html};
 
@@ -8,6 +9,9 @@ use crate::{count, text, text_in};
 
 /// Strata in sight; the manifest as JSON has all of them.
 const STRATA_MAX: usize = 200;
+
+/// Runs in sight of those drawn from.
+const RUNS_MAX: usize = 12;
 
 /// What a description says: a draw where it is a manifest of one, else text.
 pub(super) fn description(dataset: &str, description: &str) -> Markup {
@@ -23,22 +27,32 @@ pub(super) fn description(dataset: &str, description: &str) -> Markup {
 pub(super) fn in_short(description: &str) -> Option<Markup> {
     let manifest: Manifest =
         description.trim_start().starts_with('{').then(|| serde_json::from_str(description).ok())??;
-    let run = manifest.run_id.as_str();
+    let more = manifest.more_runs.len();
     Some(html! {
-        "drawn from run " a.mono href=(part::run_path(run)) title=(run) { (run.get(..8).unwrap_or(run)) }
+        "drawn from run " (run(&manifest.run_id))
+        @if more > 0 { " and " (count(more as u64)) @if more == 1 { " other" } @else { " others" } }
         " with seed " (manifest.seed)
     })
 }
 
+fn run(id: &RunId) -> Markup {
+    let id = id.as_str();
+    html! { a.mono href=(part::run_path(id)) title=(id) { (id.get(..8).unwrap_or(id)) } }
+}
+
 fn shown(dataset: &str, manifest: &Manifest, json: &str) -> Markup {
-    let run = manifest.run_id.as_str();
+    let more = &manifest.more_runs[..manifest.more_runs.len().min(RUNS_MAX)];
     let names = |names: Vec<String>| if names.is_empty() { part::dash() } else { text(&names.join(", ")) };
     html! {
         section.section {
             div.section-head { h2 { "How it was drawn" } }
             @for warning in &manifest.warnings { p.notice { (text(warning)) } }
             dl.facts {
-                div { dt { "From run" } dd { a.mono href=(part::run_path(run)) title=(run) { (run.get(..8).unwrap_or(run)) } } }
+                div { dt { @if more.is_empty() { "From run" } @else { "From runs" } } dd {
+                    (run(&manifest.run_id))
+                    @for from in more { ", " (run(&from.run_id)) }
+                    @if more.len() < manifest.more_runs.len() { " and " (count((manifest.more_runs.len() - more.len()) as u64)) " more" }
+                } }
                 div { dt { "Of" } dd {
                     (count(manifest.population.trajectories as u64)) " trajectories"
                     @if manifest.population.errored > 0 {
@@ -104,7 +118,7 @@ fn strata(manifest: &Manifest) -> Markup {
                 summary { (count(manifest.strata.len() as u64)) " strata" }
                 div.table-box {
                     div.table-scroll {
-                        table {
+                        table.stacks {
                             thead { tr {
                                 @for field in &manifest.stratify_by { th scope="col" { (text(&field.to_string())) } }
                                 th.number scope="col" { "All" }
@@ -125,12 +139,12 @@ fn strata(manifest: &Manifest) -> Markup {
 fn row(manifest: &Manifest, stratum: &ManifestStratum) -> Markup {
     html! {
         tr {
-            @for value in stratum.key.iter().take(manifest.stratify_by.len()) {
-                td { @match value { Some(value) => (text(value)), None => (part::dash()) } }
+            @for (field, value) in manifest.stratify_by.iter().zip(&stratum.key) {
+                td data-label=(crate::plain(&field.to_string())) { @match value { Some(value) => (text(value)), None => (part::dash()) } }
             }
-            td.number { (count(stratum.units as u64)) }
-            @for share in stratum.shares.iter().take(manifest.parts.len()) {
-                td.number title=(format!("exactly {}", share.exact)) { (count(share.got as u64)) }
+            td.number data-label="All" { (count(stratum.units as u64)) }
+            @for (part, share) in manifest.parts.iter().zip(&stratum.shares) {
+                td.number data-label=(crate::plain(&part.name)) title=(format!("exactly {}", share.exact)) { (count(share.got as u64)) }
             }
         }
     }

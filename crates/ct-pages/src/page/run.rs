@@ -215,7 +215,7 @@ fn metrics(record: &RunRecord) -> Markup {
                 div {
                     div.section-head { h2 { "Metrics" } }
                     div.table-box {
-                        table {
+                        table.wraps {
                             thead { tr { th scope="col" { "Scorer" } th scope="col" { "Metric" } th.number scope="col" { "Value" } } }
                             tbody {
                                 @for (scorer, metrics) in &header.metrics {
@@ -241,7 +241,7 @@ fn metrics(record: &RunRecord) -> Markup {
                 div {
                     div.section-head { h2 { "Cost by model" } }
                     div.table-box {
-                        table {
+                        table.wraps {
                             thead { tr { th scope="col" { "Model" } th.number scope="col" { "Cost" } } }
                             tbody {
                                 @for (model, cost) in &header.cost_by_model {

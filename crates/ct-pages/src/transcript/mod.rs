@@ -24,7 +24,7 @@ use crate::part::{Of, outcome, run_path, short, tags, trajectory_path};
 use crate::text::text;
 
 pub use panel::{Diff, Rest};
-pub use paper::{step_on_paper, unreadable_step};
+pub use paper::{Later, Paper, paper, step_on_paper, unreadable};
 pub use piece::{more_events, more_input, more_text, raw, whole};
 pub use strip::Strip;
 pub use talk::Comments;
@@ -290,7 +290,7 @@ impl Page<'_> {
                     div { dt { "Model" } dd { (short(model)) @if document.models.len() > 1 {
                         " " span.faint title=(crate::plain(&document.models.join("\n"))) { "+" (document.models.len() - 1) } } } }
                 }
-                div { dt { "Actions" } dd { (count(document.number_of_actions)) } }
+                div { dt { "Actions" } dd { (count(document.number_of_actions.max(self.progress.actions as u64))) } }
                 @if let Some(took) = took { div { dt { "Time" } dd { (duration_ms(took)) } } }
                 @if let Some(tokens) = tokens { div { dt { "Tokens" } dd { (count(tokens)) } } }
                 @if let Some(total) = cost.and_then(|cost| cost.total_cost) { div { dt { "Cost" } dd { (usd(total)) } } }

@@ -4,6 +4,7 @@ use ct_model::transcript::{Cut, Input, Part, ScoreView, VerdictView};
 use ct_model::{TaskRole, TrajectoryDocument};
 use maud::{Markup, html};
 
+use super::paper::{self, Later};
 use super::{Place, step};
 use crate::format::{bytes, number};
 use crate::part::{Of, outcome};
@@ -141,7 +142,11 @@ pub(super) fn diff(diff: Option<&Diff>, place: &Place<'_>) -> Markup {
             div.diff dir="ltr" {
                 @for line in diff.text.text.lines() { div class=(class(line)) { (text_in(line)) } }
             }
-            @if let Some(next) = diff.text.next { (step::rest(place, diff.text.place, next, diff.text.size_bytes)) }
+            @if let Some(next) = diff.text.next {
+                @if place.is_paper() {
+                    pre.diff { (paper::later(&Later::Text { place: diff.text.place, from: next })) }
+                } @else { (step::rest(place, diff.text.place, next, diff.text.size_bytes)) }
+            }
         },
     )
 }
@@ -176,7 +181,7 @@ pub(super) fn input(place: &Place<'_>, input: &Input, event: usize) -> Markup {
             @if input.messages.is_empty() { li.faint { "The log does not hold it." } }
         }
         @if end < input.count && place.is_paper() {
-            p.more { (input.count - end) " more messages are in the sample." }
+            (paper::later(&Later::Input { event, from: end }))
         } @else if end < input.count {
             p.more { a data-more href=(query.on(&place.below("input"))) { (input.count - end) " more messages" } }
         }

@@ -31,7 +31,7 @@ pub fn more_events(
 ) -> Markup {
     html! {
         @for event in events { (step::draw_event(place, event)) }
-        @if events.len() == asked { (step::more_events_link(place, step, from + events.len(), 0)) }
+        @if events.len() == asked { (step::more_events_link(place, step, from + events.len())) }
     }
 }
 

@@ -3,6 +3,7 @@
 use ct_model::transcript::{CallView, Cut, EventView, ModelCall, Part, Speaker, StepView, VerdictView};
 use maud::{Markup, html};
 
+use super::paper::{self, Later};
 use super::strip::level;
 use super::{Comments, Medium, Place};
 use crate::address::Query;
@@ -54,10 +55,15 @@ pub(super) fn draw(place: &Place<'_>, step: &StepView, comments: &Comments) -> M
             (comments.on_step(place, step.number))
             @for call in &step.calls { (draw_call(place, step, call, comments)) }
             @if step.calls_left_out > 0 {
-                p.muted.left-out { (count(step.calls_left_out as u64)) " more calls are not shown here; see the raw JSON." }
+                p.muted.left-out {
+                    (count(step.calls_left_out as u64)) " more calls are not shown here; " a href=(sample_path(place)) download { "the sample" } " has them."
+                }
             }
             @if step.spent {
-                p.notice.left-out { "This step is larger than what is shown at once: its end is left out. The raw JSON has all of it." }
+                p.notice.left-out {
+                    "This step is larger than what is shown at once: its end is left out. "
+                    a href=(sample_path(place)) download { "The sample" } " has all of it."
+                }
             }
             @if !step.model_calls.is_empty() { (model_calls(place, step)) }
             @if !step.events.is_empty() || step.events_left_out > 0 {
@@ -69,16 +75,16 @@ pub(super) fn draw(place: &Place<'_>, step: &StepView, comments: &Comments) -> M
                         span.faint { (kinds(&step.events)) }
                     }
                     @for event in &step.events { (draw_event(place, event)) }
-                    @if step.events_left_out > 0 { (more_events_link(place, step.number, step.events.len(), step.events_left_out)) }
+                    @if step.events_left_out > 0 { (more_events_link(place, step.number, step.events.len())) }
                 }
             }
         }
     }
 }
 
-pub(super) fn more_events_link(place: &Place<'_>, step: usize, from: usize, left: usize) -> Markup {
+pub(super) fn more_events_link(place: &Place<'_>, step: usize, from: usize) -> Markup {
     if place.is_paper() {
-        return html! { p.more { (count(left as u64)) " more events are in the sample." } };
+        return paper::later(&Later::Events { step, from });
     }
     let query = Query::new([("step".to_owned(), step.to_string()), ("from".to_owned(), from.to_string())]);
     html! { p.more { a data-more href=(query.on(&place.below("events"))) { "More events" } } }
@@ -169,14 +175,17 @@ fn draw_call(place: &Place<'_>, step: &StepView, call: &CallView, comments: &Com
                 @if call.arguments.is_empty() { p.faint { "without arguments" } }
                 (arguments(place, &call.arguments))
                 @if let Some(error) = &call.parse_error {
-                    p.failure { "The arguments could not be understood: " (text(error)) }
+                    p.failure { "The arguments could not be understood: " (cut(place, error)) }
                 }
             }
             @if !call.output.is_empty() || call.error.is_some() {
                 div.output dir="auto" {
+                    @if !call.answer.is_empty() {
+                        a.raw-link data-raw href=(part_query(call.answer).on(&place.below("raw"))) title="Raw JSON of the tool's message (r again)" { "{ }" }
+                    }
                     (parts(place, &call.output))
                     @if let Some((kind, message)) = &call.error {
-                        div.failure { b { (text(kind)) } " " (text_in(message)) }
+                        div.failure { b { (text(kind)) } " " (cut(place, message)) }
                     }
                 }
             } @else {
@@ -237,7 +246,7 @@ fn draw_model_call(place: &Place<'_>, call: &ModelCall) -> Markup {
             }
             a data-input href=(query("input")) { "What it saw" }
             a.raw-link data-raw href=(query("raw")) title="Raw JSON" { "{ }" }
-            @if let Some(error) = &call.error { div.failure dir="auto" { (text_in(error)) } }
+            @if let Some(error) = &call.error { div.failure dir="auto" { (cut(place, error)) } }
         }
     }
 }
@@ -302,12 +311,20 @@ fn arguments(place: &Place<'_>, given: &[Part]) -> Markup {
     parts(place, given)
 }
 
-/// A text or its beginning, its true size, and the way to the rest.
+/// A text or its beginning, its true size, and the way to the rest; on paper the rest itself.
 pub(super) fn cut(place: &Place<'_>, value: &Cut) -> Markup {
     html! {
-        span.content { (text_in(&value.text)) }
-        @if let Some(next) = value.next { (rest(place, value.place, next, value.size_bytes)) }
+        span.content {
+            (text_in(&value.text))
+            @if place.is_paper() && let Some(from) = value.next { (paper::later(&Later::Text { place: value.place, from })) }
+        }
+        @if !place.is_paper() && let Some(next) = value.next { (rest(place, value.place, next, value.size_bytes)) }
     }
+}
+
+/// The sample as it is written.
+fn sample_path(place: &Place<'_>) -> String {
+    format!("/api{}", place.path())
 }
 
 pub(super) fn rest(place: &Place<'_>, at: ct_model::transcript::Place, next: u64, size: u64) -> Markup {
@@ -315,10 +332,8 @@ pub(super) fn rest(place: &Place<'_>, at: ct_model::transcript::Place, next: u64
     html! {
         span.cut {
             span.faint { "cut; " (bytes(size)) " in all" } " "
-            @if !place.is_paper() {
             a data-rest href=(query.with("from", next.to_string()).on(&place.below("text"))) { "more" } " "
             a href=(query.on(&place.below("part"))) target="_blank" rel="noopener" { "all of it" }
-            }
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use ct_model::sampling::{self, Item, Request, STRATA_DEFAULT, Size, Sizes};
+use ct_model::sampling::{self, DrawnFrom, Item, Manifest, Request, STRATA_DEFAULT, Size, Sizes, Source};
 use ct_model::{DatasetEdit, DatasetKind, DatasetName, RunEdit, RunId};
 use ct_pages::{Flash, count};
 
@@ -123,19 +123,21 @@ fn sample(
         )));
     }
     let draw = sampling::draw(&items, &request).map_err(|error| invalid(&error))?;
-    let ids = draw.parts.iter().flat_map(|part| &part.ids).map(ToString::to_string).collect();
-    let ids: Vec<String> = ids;
+    let mut from = Vec::with_capacity(runs.len());
+    for run in runs {
+        let log_sha256 = app.store.run(run)?.log.hash.to_string();
+        from.push(DrawnFrom { run_id: run.clone(), log_sha256 });
+    }
+    let mut from = from.into_iter();
+    let run = from.next().ok_or_else(|| ApiError::invalid("no run was chosen"))?;
+    let source = Source { run, more_runs: from.collect(), filters: Vec::new() };
+    let manifest = Manifest::new(source, &request, &draw);
+    let ids: Vec<String> = draw.parts.iter().flat_map(|part| &part.ids).map(ToString::to_string).collect();
     let drawn = ids.len();
-    let of: Vec<&str> = runs.iter().map(RunId::as_str).collect();
     let edit = DatasetEdit {
         item_ids: Some(ids),
         kind: Some(DatasetKind::Trajectory),
-        description: Some(format!(
-            "{drawn} of {} trajectories, drawn by {} with seed {seed} in shares of environment, main and side task, of runs {}",
-            items.len(),
-            sampling::ALGORITHM,
-            of.join(", ")
-        )),
+        description: Some(serde_json::to_string(&manifest).map_err(|error| ApiError::internal(&error))?),
         ..DatasetEdit::default()
     };
     let change = app.store.edit_dataset(&name, &edit, &caller.actor())?;

@@ -151,6 +151,7 @@ async fn comment(
             let done = match fields.text("change").as_deref() {
                 Some("edit") => app.store.edit_run_comment(&run, &id, &text, &by),
                 Some("delete") => app.store.delete_run_comment(&run, &id, &by),
+                Some("restore") => app.store.restore_run_comment(&run, &id, &by),
                 _ => app.store.comment_on_run(&run, &text, &by),
             };
             Ok(done.err().map(|error| failed(error.into())))

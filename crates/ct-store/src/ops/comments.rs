@@ -27,6 +27,7 @@ const EDIT_ATTEMPTS: u32 = 20;
 const CREATE: &str = "comment.create";
 const EDIT: &str = "comment.edit";
 const DELETE: &str = "comment.delete";
+const RESTORE: &str = "comment.restore";
 
 /// Who comments.
 #[derive(Debug, Clone)]
@@ -116,6 +117,23 @@ impl Store {
         changed.ok_or_else(|| not_found(id))
     }
 
+    /// Takes back that a comment on a run was deleted.
+    pub fn restore_run_comment(&self, run: &RunId, id: &str, by: &Author) -> Result<Comment> {
+        let now = self.now();
+        let mut changed = None;
+        self.change_run_comments(run, by, now, &mut |comments| {
+            let comment = find(comments.iter_mut(), |comment| comment.id == id, id)?;
+            check_own(is_own(comment, by), by, id)?;
+            let was_deleted = is_deleted(comment);
+            if was_deleted {
+                comment.extra.insert("deleted".to_owned(), Value::Null);
+            }
+            changed = Some(comment.clone());
+            Ok(was_deleted.then(|| note(RESTORE, id, None, None)))
+        })?;
+        changed.ok_or_else(|| not_found(id))
+    }
+
     /// The comments on a trajectory: those that came with its document, then those made here.
     pub fn trajectory_comments(&self, document: &TrajectoryDocument) -> Result<TrajectoryComments> {
         let mut found = recorded(document);
@@ -142,7 +160,11 @@ impl Store {
         match about {
             About::Whole => {}
             About::Action(action) => {
-                let actions = self.document(trajectory)?.number_of_actions;
+                let actions = match self.document(trajectory)?.number_of_actions {
+                    // Without a conversation there are those of the model calls, which only who reads the sample counts.
+                    0 => transcript::limits::CALLS_MAX as u64,
+                    actions => actions,
+                };
                 if action >= actions {
                     let what = format!(
                         "trajectory {trajectory} has {actions} actions, counted from 0: none is {action}"
@@ -215,6 +237,20 @@ impl Store {
             }
             comment.deleted_at = Some(now);
             Ok(Some(note(DELETE, id, None, None)))
+        })
+    }
+
+    /// Takes back that a comment on a trajectory was deleted.
+    pub fn restore_trajectory_comment(
+        &self,
+        trajectory: &TrajectoryId,
+        id: &str,
+        by: &Author,
+    ) -> Result<Comment> {
+        let now = self.now();
+        self.change_trajectory_comment(trajectory, id, by, now, &mut |comment| {
+            let was_deleted = comment.deleted_at.take().is_some();
+            Ok(was_deleted.then(|| note(RESTORE, id, None, None)))
         })
     }
 

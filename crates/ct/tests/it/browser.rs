@@ -44,6 +44,11 @@ fn twenty_samples_are_reviewed_by_keys() {
 }
 
 #[test]
+fn a_sample_without_a_conversation_is_reviewed_by_keys() {
+    browse("transcript.py", &["--only", "events"]);
+}
+
+#[test]
 fn comments_are_made_changed_and_deleted_on_the_page() {
     browse("transcript.py", &["--only", "comments"]);
 }

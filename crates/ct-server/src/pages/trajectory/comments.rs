@@ -41,7 +41,7 @@ pub(super) async fn panel(asked: Asked) -> Result<Response, ApiError> {
         .await
 }
 
-/// Adds a comment, gives one another text, or deletes it.
+/// Adds a comment, gives one another text, deletes it, or takes that back.
 pub(super) async fn change(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -60,6 +60,7 @@ pub(super) async fn change(
         match change.as_deref() {
             Some("edit") => app.store.edit_trajectory_comment(&id, &comment, &text, &by)?,
             Some("delete") => app.store.delete_trajectory_comment(&id, &comment, &by)?,
+            Some("restore") => app.store.restore_trajectory_comment(&id, &comment, &by)?,
             _ => app.store.comment_on_trajectory(&id, about, &text, &by)?,
         };
         Ok(())

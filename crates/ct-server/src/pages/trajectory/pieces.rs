@@ -11,9 +11,9 @@ use crate::error::ApiError;
 use crate::limits;
 
 /// Events that come with one request for more.
-const MORE_EVENTS: usize = 25;
+pub(super) const MORE_EVENTS: usize = 25;
 /// Messages that come with one request for more of what a model was given.
-const MORE_MESSAGES: usize = 20;
+pub(super) const MORE_MESSAGES: usize = 20;
 
 pub(super) async fn events(mut asked: Asked) -> Result<Response, ApiError> {
     let step = asked.params.value("step")?.unwrap_or(0);

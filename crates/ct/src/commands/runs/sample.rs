@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ct_model::sampling::{self, Draw, Item, Manifest, Request, STRATA_DEFAULT, SamplingError, Sizes, Source};
+use ct_model::sampling::{
+    self, Draw, DrawnFrom, Item, Manifest, Request, STRATA_DEFAULT, SamplingError, Sizes, Source,
+};
 use ct_model::{DatasetChange, DatasetKind, DatasetName, Field, Filter, RunId, TrajectoryId};
 use serde_json::json;
 
@@ -113,8 +115,11 @@ pub(super) fn sample(arguments: &SampleArgs, context: &Context) -> Result<(), Cl
     let population = population(&home, &run, &request, &arguments.filter)?;
     let draw = sampling::draw(&population.items, &request).map_err(|error| refused(&error, &run))?;
     let source = Source {
-        run_id: run.clone(),
-        log_sha256: home.run(&run)?.log.map_or_else(String::new, |log| log.hash.to_string()),
+        run: DrawnFrom {
+            run_id: run.clone(),
+            log_sha256: home.run(&run)?.log.map_or_else(String::new, |log| log.hash.to_string()),
+        },
+        more_runs: Vec::new(),
         filters: arguments.filter.iter().map(ToString::to_string).collect(),
     };
     let manifest = Manifest::new(source, &request, &draw);
