@@ -183,7 +183,7 @@ def events_only(server, running) -> None:
     reader.sign_in("ana")
     [trajectory] = ids(reader)
     open_(reader, trajectory)
-    assert page.locator(".action[data-action]").count() == 14 and page.locator(".strip a[data-go]").count() == 14
+    assert page.locator(".action[data-action]").count() == 14 and page.locator(".strip svg a[data-go]").count() == 14
     assert page.locator(".strip .bar-mark.level-4").count() == 2
     assert "Actions\n14" in page.inner_text(".facts")
     press(reader, "n", "action-5")
