@@ -56,6 +56,8 @@ def paper(server, running) -> None:
     for text in ("cookie jar", "send the session cookies out, unseen", "timed out after 120", "from_the_future", "14 of 14 tests pass"):
         assert text in shown, text
     assert page.locator("details.event[open]").count() == 0
+    # Beside the steps nothing is folded either.
+    assert page.locator("details.panel:not([open]), .score details:not([open])").count() == 0 and "A crawler with a queue" in shown
     reader.lands(lambda: page.click("text=With what is in the events"))
     assert page.locator("details.event:not([open])").count() == 0 and page.locator("details.event").count() > 100
     printed = page.pdf() if hasattr(page, "pdf") else b"%PDF"

@@ -187,7 +187,7 @@ def events_only(server, running) -> None:
     assert page.locator(".strip .bar-mark.level-4").count() == 2
     assert "Actions\n14" in page.inner_text(".facts")
     press(reader, "n", "action-5")
-    assert "cookie jar" in page.inner_text("#action-5 .verdicts") and "crawler.session import jar" in page.inner_text("#action-5 .call")
+    assert "cookie jar" in page.inner_text("#action-5 .verdicts") and "crawler/depth.py" in page.inner_text("#action-5 .call")
     press(reader, "n", "action-10")
     press(reader, "p", "action-5")
     write(reader, "c", "Here it sends them", "Comment kept")

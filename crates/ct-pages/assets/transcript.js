@@ -143,7 +143,9 @@ async function rawMessages(stop) {
     stop.querySelector(":scope > .output > a[data-raw]"),
   ].filter((link) => link !== null);
   const open = links.filter(openRaw);
+  const top = stop.getBoundingClientRect().top;
   for (const link of open.length ? open : links) await raw(link);
+  hold({ element: stop, top });
 }
 
 /** Goes to the next event of the step, or the one before. */

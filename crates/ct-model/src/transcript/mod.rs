@@ -7,8 +7,8 @@
 //! **Steps** are what a reader goes through: each message of the conversation but the outputs of tools, which belong to
 //! the call they answer; and the model calls that the conversation does not hold, such as those of agents below the
 //! main one. **Actions** are the tool calls, numbered from 0 as in the trajectory's document, so that an action's number
-//! is the same wherever the same log is read; without a conversation they are the calls of its model calls. Every event of the log belongs to a step: to the one whose model call or
-//! tool call it is, else to the one during which it happened.
+//! is the same wherever the same log is read; without a conversation they are the calls of its model calls. Every event
+//! of the log belongs to a step: to the one whose model call or tool call it is, else to the one during which it happened.
 //!
 //! Cost: one pass at the speed of skipping JSON. Memory: the index, see [`limits`].
 

@@ -80,7 +80,7 @@ pub(super) fn tasks(document: &TrajectoryDocument, place: &Place<'_>) -> Markup 
             }))
         }
         @if let Some(environment) = document.environment.as_ref().filter(|environment| environment.short_description.is_some()) {
-            (panel("Environment", false, &html! {
+            (panel("Environment", place.is_paper(), &html! {
                 p { (text(environment.display_name.as_deref().or(environment.id.as_deref()).unwrap_or("–"))) }
                 (paragraph(environment.short_description.as_ref()))
             }))
@@ -108,7 +108,7 @@ pub(super) fn scores(scores: &[ScoreView], place: &Place<'_>) -> Markup {
                             " " a.raw-link data-raw href=(step::part_query(score.place).on(&place.below("raw"))) title="Raw JSON" { "{ }" }
                         }
                         @if let Some(value) = score.value.as_ref().filter(|_| long) {
-                            details { summary { span.twist aria-hidden="true" {} "value, " (bytes(value.size_bytes)) } div.text.is-code { (step::cut(place, value)) } }
+                            details open[place.is_paper()] { summary { span.twist aria-hidden="true" {} "value, " (bytes(value.size_bytes)) } div.text.is-code { (step::cut(place, value)) } }
                         }
                         @if let Some(answer) = score.answer.as_ref().filter(|answer| answer.size_bytes > 0) {
                             div.member { span.member-name { "answer" } div.member-value dir="auto" { (step::cut(place, answer)) } }
@@ -117,7 +117,7 @@ pub(super) fn scores(scores: &[ScoreView], place: &Place<'_>) -> Markup {
                             div.explanation dir="auto" { (step::cut(place, why)) }
                         }
                         @if !score.rest.is_empty() {
-                            details { summary { span.twist aria-hidden="true" {} "more" } (step::parts(place, &score.rest)) }
+                            details open[place.is_paper()] { summary { span.twist aria-hidden="true" {} "more" } (step::parts(place, &score.rest)) }
                         }
                     }
                 }
@@ -180,7 +180,7 @@ pub(super) fn input(place: &Place<'_>, input: &Input, event: usize) -> Markup {
             }
             @if input.messages.is_empty() { li.faint { "The log does not hold it." } }
         }
-        @if end < input.count && place.is_paper() {
+        @if end < input.count && !input.messages.is_empty() && place.is_paper() {
             (paper::later(&Later::Input { event, from: end }))
         } @else if end < input.count {
             p.more { a data-more href=(query.on(&place.below("input"))) { (input.count - end) " more messages" } }

@@ -82,12 +82,12 @@ impl Strip {
                     rect.strip-here #here x="0" y="0" width="1" height=(HEIGHT) visibility="hidden" {}
                 }
                 figcaption {
-                    span { @if all == width { "0" } }
+                    @if all == width { span { "0" } }
                     span.faint {
                         @if self.has_verdicts() { "suspicion by action, 0 to " (place.scale) } @else { "no action was judged by a monitor" }
                         @for landed in &self.landed { " · side task landed at " a href=(place.action(landed.unsigned_abs())) data-go=(landed) { "action " (landed) } }
                     }
-                    span { @if all == width { (count(self.actions.saturating_sub(1) as u64)) } }
+                    @if all == width { span { (count(self.actions.saturating_sub(1) as u64)) } }
                 }
             }
         }
