@@ -1,7 +1,8 @@
 //! Lists runs.
 //!
 //! The filters make one set of rows, from which both the total and the page are taken. The page is read in the order
-//! of registration from the set itself, and for other orders by walking an index until it is full.
+//! of registration from the set itself, and for other orders out of a packed column or by walking an index until it is
+//! full.
 
 use std::cmp::Ordering;
 
@@ -319,11 +320,16 @@ fn walk_part(
 }
 
 /// Takes the page out of a packed column.
-fn take_from_column(view: View<'_>, query: &RunQuery, set: &SeqSet, window: &mut Window) -> Result<()> {
-    let Some(order) = Order::of_runs(query.sort) else { return Ok(()) };
-    let after = read_cursor(query)?.map(|place| match place.key {
-        Value::Integer(key) => order::Place { key: u32::try_from(key).unwrap_or(0), seq: place.seq },
-        _ => order::Place { key: 0, seq: place.seq },
+fn take_from_column(
+    view: View<'_>,
+    query: &RunQuery,
+    order: Order,
+    set: &SeqSet,
+    window: &mut Window,
+) -> Result<()> {
+    let after = read_cursor(query)?.map(|place| {
+        let key = if let Value::Integer(key) = place.key { u32::try_from(key).unwrap_or(0) } else { 0 };
+        order::Place { key, seq: place.seq }
     });
     let part = order::Part { descending: query.descending, after, skip: window.skip, limit: window.room };
     let (places, more) = order::part(view, order, set, &part)?;
@@ -350,15 +356,15 @@ fn page_of_runs<T>(
             window.take_from_set(&set, query.descending, after);
             None
         }
-        RunSort::Policy | RunSort::TaskSet | RunSort::Status => {
-            take_from_column(view, query, &set, &mut window)?;
-            None
-        }
+        RunSort::Policy | RunSort::TaskSet | RunSort::Status => None,
         RunSort::Name => Some("name_folded"),
         RunSort::Cost => Some("total_cost_usd"),
         RunSort::Trajectories => Some("trajectory_count"),
         RunSort::MainRate => Some("main_rate"),
     };
+    if let Some(order) = Order::of_runs(query.sort) {
+        take_from_column(view, query, order, &set, &mut window)?;
+    }
     match column {
         Some(column) if are_few(&set, all) => sort(conn, query, column, &set, &mut window)?,
         Some(column) if query.cursor.is_none() && query.skip > set.len() / 2 => {

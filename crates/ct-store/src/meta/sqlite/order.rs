@@ -340,6 +340,7 @@ mod tests {
         fn parts_are_those_of_the_whole_order(
             rows in prop::collection::vec((1i64..9000, prop_oneof![Just(0u32), 1u32..20]), 0..300),
             near in any::<bool>(),
+            is_kept in any::<bool>(),
             skip in 0u64..320,
             limit in 0u64..320,
             after in prop::option::of(0usize..300),
@@ -347,7 +348,7 @@ mod tests {
         ) {
             let conn = Connection::open_in_memory().unwrap();
             MIGRATIONS.iter().for_each(|sql| conn.execute_batch(sql).unwrap());
-            let kept = Kept::default();
+            let kept = if is_kept { Kept::default() } else { Kept::new(0) };
             let (mut keys, mut set) = (Keys::default(), SeqSet::default());
             // In an order like that of the numbers, or in none.
             let key = |seq: i64, key| if near && key > 0 { key + (seq / 300) as u32 } else { key };
@@ -381,11 +382,13 @@ mod tests {
             texts in prop::collection::vec(0usize..6, 2500),
             limit in 1u64..30,
             descending in any::<bool>(),
+            is_kept in any::<bool>(),
         ) {
             const TEXTS: [&str; 6] = ["", "b", "lab/A", "a", "A", "\u{e4}"];
             let conn = Connection::open_in_memory().unwrap();
             MIGRATIONS.iter().for_each(|sql| conn.execute_batch(sql).unwrap());
-            let (kept, mut set) = (Kept::default(), SeqSet::default());
+            let kept = if is_kept { Kept::default() } else { Kept::new(0) };
+            let mut set = SeqSet::default();
             let mut changes = Changes::default();
             let any_run = changes.id(&conn, Facet::Run, ANY).unwrap();
             for (run, text) in (1..).zip(&texts) {

@@ -17,7 +17,7 @@ use super::columns::Extent;
 
 type Result<T> = std::result::Result<T, DbError>;
 
-/// What is kept takes at most so much: all columns of two million trajectories.
+/// What is kept takes at most so much: all columns of a million and a half trajectories.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 /// What a piece takes beside its bytes.
 const PIECE_OVERHEAD_BYTES: usize = 128;
@@ -200,7 +200,7 @@ impl Default for Kept {
 }
 
 impl Kept {
-    fn new(size_max_bytes: usize) -> Self {
+    pub(super) fn new(size_max_bytes: usize) -> Self {
         Self { size_max_bytes, groups: Mutex::default() }
     }
 
