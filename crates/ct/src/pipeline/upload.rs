@@ -193,10 +193,14 @@ impl Work<'_> {
         progress.bytes("hashing", reader.size_bytes());
         let hash = reader.hash(&|so_far| progress.set(so_far))?;
         let run_id = run_id_of(hash.as_str()).map_err(|e| CliError::internal(e.to_string()))?;
-        if let Some(known) = known_run(client, &run_id)?
-            && known.log.as_ref().is_none_or(|log| log.hash == hash)
-        {
-            return already_there(client, &run_id, &known, input).map(Prepared::There);
+        let there = || match known_run(client, &run_id)? {
+            Some(known) if known.log.as_ref().is_none_or(|log| log.hash == hash) => {
+                already_there(client, &run_id, &known, input).map(Prepared::There).map(Some)
+            }
+            _ => Ok::<_, CliError>(None),
+        };
+        if let Some(there) = there()? {
+            return Ok(there);
         }
         let refuse = input.options.other_bytes == OtherBytes::Refuse;
         for run in same_eval {
@@ -231,6 +235,12 @@ impl Work<'_> {
                 _ => None,
             };
             let Some(held_by) = taken else { return Ok(prepared) };
+            // Someone made it of the same log meanwhile.
+            if held_by == run_id
+                && let Some(there) = there()?
+            {
+                return Ok(there);
+            }
             if let Some(refused) = self.held(held_by)? {
                 return Ok(refused);
             }

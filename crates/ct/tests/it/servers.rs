@@ -553,6 +553,38 @@ fn a_server_that_is_busy_with_the_same_log_is_waited_for() {
     assert_stored(&server.home, &home.path("ct-11.eval"));
 }
 
+#[test]
+fn a_run_that_someone_else_makes_meanwhile_is_there() {
+    let server = Server::start();
+    let (upstream, token) = (server.url().to_owned(), server.token.clone());
+    let (home, other) = (Home::new(), Home::new());
+    for home in [&home, &other] {
+        home.log("control-tower/ct-11.eval", "ct-11.eval");
+    }
+    let make = |home: &Home, url: &str, token: &str| -> Value {
+        let mut command = home.command(&["runs", "make", "ct-11.eval", "--format", "json"]);
+        command.env("CONTROL_TOWER_API_BASE_URL", url).env("CONTROL_TOWER_API_TOKEN", token);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+        made["items"][0]["status"].clone()
+    };
+    let others: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let seen = Arc::clone(&others);
+    let proxy = Http::start(move |request| {
+        // When it is seen whether its trajectories are there, the run was not, a moment ago.
+        if request.query("view") == Some("document") {
+            let mut seen = seen.lock().unwrap();
+            if seen.is_empty() {
+                seen.push(make(&other, &upstream, &token));
+            }
+        }
+        forward(request, &upstream).unwrap_or_else(|_| Answer::new(502, ""))
+    });
+    assert_eq!(make(&home, &proxy.url, &server.token), "unchanged");
+    assert_eq!(*others.lock().unwrap(), ["created"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_killed_upload_goes_on_where_it_was() {
