@@ -35,6 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     (status = 200, description = "The token. It is not shown again.", body = LoggedIn),
     (status = 400, description = "The body is not what is expected.", body = ErrorEnvelope),
     (status = 401, description = "A wrong pair.", body = ErrorEnvelope),
+    (status = 408, description = "The body did not arrive in time.", body = ErrorEnvelope),
     (status = 429, description = "Too many failures lately; Retry-After says when to try again.", body = ErrorEnvelope),
     (status = 503, description = "Too many at once; Retry-After says when to try again.", body = ErrorEnvelope)))]
 async fn login(
