@@ -17,7 +17,7 @@ def long_paper(server, running) -> None:
     # As it is sent: a browser takes long for so much of it.
     html = reader.context.request.get(f"{server.url}/trajectories/{trajectory}?print=events").text()
     ends = Counter(re.findall(r"end of ((?:the )?[a-z]+(?: \d+)?)", html))
-    wanted = ["the request", "the explanation", "the diff", "error 3"]
+    wanted = ["the request", "the explanation", "the diff", "the failure", "error 3"]
     wanted += [f"{what} {number}" for what, count in (("argument", 60), ("output", 60), ("metadata", 60), ("message", 12), ("event", 80)) for number in range(count)]
     assert ends == Counter(wanted), (set(wanted) ^ set(ends), [one for one in ends.items() if one[1] != 1][:9])
     # Marks in a text are text, and none of ours is left.
@@ -25,6 +25,8 @@ def long_paper(server, running) -> None:
     assert "cut;" not in html and html.rstrip().endswith("</html>")
     # On a screen it is cut, and says so.
     open_(reader, trajectory)
+    assert "The first of 121;" in html
+    assert "cut; 9.0 kB in all" in reader.page.inner_text(".sample-error"), reader.page.inner_text(".sample-error")
     assert "cut; 3.0 MB in all" in reader.page.inner_text("#step-0"), reader.page.inner_text("#step-0 .cut")
     reader.is_calm()
     reader.close()

@@ -295,7 +295,9 @@ def long(path: Path) -> Path:
     events += [{"event": "info", "source": "long", "timestamp": stamp(2), "data": text(80_000, f"event {number}")} for number in range(80)]
     sample = {
         "id": "long", "epoch": 1, "input": "", "target": "", "messages": messages, "events": events, "metadata": task_metadata(), "output": {}, "attachments": {},
-        "scores": {"judge": {"value": 1, "explanation": text(1_500_000, "the explanation")}, "workspace_diff": {"value": 1, "explanation": "diff --git a/x b/x\n" + text(600_000, "the diff")}},
+        "scores": {"judge": {"value": 1, "explanation": text(1_500_000, "the explanation")}, "workspace_diff": {"value": 1, "explanation": "diff --git a/x b/x\n" + text(600_000, "the diff")},
+                   **{f"score-{number}": {"value": number} for number in range(120)}},
+        "error": {"message": text(9_000, "the failure"), "traceback": "", "traceback_ansi": ""},
         "started_at": stamp(0), "completed_at": stamp(9),
     }
     return write(path, header("long", "ct/attack", path.stem, 1), [sample])

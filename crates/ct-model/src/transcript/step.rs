@@ -81,7 +81,7 @@ pub struct CallView {
     pub ended_ms: Option<i64>,
     /// The tool event's number.
     pub event: Option<usize>,
-    /// What monitors said.
+    /// What monitors said: the first of it.
     pub verdicts: Vec<VerdictView>,
     /// The highest of it.
     pub suspicion: Option<f32>,

@@ -175,6 +175,8 @@ pub struct Page<'a> {
     pub verdicts: Vec<VerdictView>,
     /// The scores.
     pub scores: Vec<ScoreView>,
+    /// Scores that are not shown.
+    pub scores_left_out: usize,
     /// What the agent was told.
     pub prompt: Option<Input>,
     /// The event of the model call that was told it.
@@ -227,7 +229,7 @@ impl Page<'_> {
                     }
                 }
                 (self.facts())
-                (panel::error(document))
+                (panel::error(document, place))
                 (self.progress())
                 (paper::unfinished(self))
                 div.cockpit {
@@ -243,7 +245,7 @@ impl Page<'_> {
                     aside.side aria-label="About this trajectory" {
                         (panel::tasks(document, place))
                         (panel::verdicts(&self.verdicts, place))
-                        (panel::scores(&self.scores, place))
+                        (panel::scores(&self.scores, self.scores_left_out, place))
                         (panel::diff(self.diff.as_ref(), place))
                         (talk::panel(place, &self.comments))
                         (panel::rest(&self.rest, place))

@@ -6,9 +6,12 @@ use maud::{Markup, html};
 
 use super::paper::{self, Later};
 use super::{Place, step};
-use crate::format::{bytes, number};
+use crate::format::{bytes, count, number};
 use crate::part::{Of, outcome};
 use crate::text::{text, text_in};
+
+/// Bytes that are shown of the error that a sample ended with.
+const ERROR_BYTES: usize = 4_000;
 
 /// What an agent changed in its workspace: the text of a diff.
 #[derive(Debug, Clone)]
@@ -35,12 +38,20 @@ pub(super) fn panel(title: &str, open: bool, body: &Markup) -> Markup {
     }
 }
 
-pub(super) fn error(document: &TrajectoryDocument) -> Markup {
+pub(super) fn error(document: &TrajectoryDocument, place: &Place<'_>) -> Markup {
     html! {
         @if let Some(error) = &document.error {
+            @let message = error.message.as_str();
+            @let end = if place.is_paper() { message.len() } else { message.floor_char_boundary(ERROR_BYTES) };
             div.notice.is-bad.sample-error dir="auto" {
                 b { (text(error.error_type.as_deref().unwrap_or("Error"))) } " "
-                span.content { (text_in(error.message.get(..4_000).unwrap_or(&error.message))) }
+                span.content { (text_in(&message[..end])) }
+                @if end < message.len() {
+                    span.cut {
+                        " " span.faint { "cut; " (bytes(message.len() as u64)) " in all" } " "
+                        a href=(step::sample_path(place)) download { "the sample" }
+                    }
+                }
             }
         }
     }
@@ -94,11 +105,14 @@ pub(super) fn verdicts(verdicts: &[VerdictView], place: &Place<'_>) -> Markup {
     }
 }
 
-pub(super) fn scores(scores: &[ScoreView], place: &Place<'_>) -> Markup {
+pub(super) fn scores(scores: &[ScoreView], left_out: usize, place: &Place<'_>) -> Markup {
     // The tasks' own scores are told with the tasks; verdicts stand at their actions.
     html! {
         @if !scores.is_empty() {
             (panel("Scores", true, &html! {
+                @if left_out > 0 {
+                    p.faint { "The first of " (count((scores.len() + left_out) as u64)) "; " a href=(step::sample_path(place)) download { "the sample" } " has all." }
+                }
                 @for score in scores {
                     @let long = score.value.as_ref().is_some_and(|value| value.text.len() > 200 || value.text.contains('\n'));
                     div.score {

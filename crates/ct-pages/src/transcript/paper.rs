@@ -148,10 +148,10 @@ impl Page<'_> {
                 div.page-head { h1 { (text(self.title())) } }
                 p.muted { "Run " a href=(run_path(&run_id)) { (text(&run.name)) } ", trajectory " (text(place.id)) }
                 (self.facts())
-                (panel::error(document))
+                (panel::error(document, place))
                 (panel::tasks(document, place))
                 (panel::verdicts(&self.verdicts, place))
-                (panel::scores(&self.scores, place))
+                (panel::scores(&self.scores, self.scores_left_out, place))
                 (panel::diff(self.diff.as_ref(), place))
                 (talk::panel(place, &self.comments))
                 (panel::prompt(place, self.prompt.as_ref(), self.prompt_event))

@@ -323,7 +323,7 @@ pub(super) fn cut(place: &Place<'_>, value: &Cut) -> Markup {
 }
 
 /// The sample as it is written.
-fn sample_path(place: &Place<'_>) -> String {
+pub(super) fn sample_path(place: &Place<'_>) -> String {
     format!("/api{}", place.path())
 }
 

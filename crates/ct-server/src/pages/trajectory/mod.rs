@@ -64,7 +64,8 @@ fn whole<'a>(reading: &'a Reading, steps: Steps, comments: &'a Commented) -> Res
     let transcript = &opened.transcript;
     let reader = reading.reader();
     let failed = |error| opened.failed(&error);
-    let score_count = transcript.index().scores().len().min(SCORES_SHOWN);
+    let all_scores = transcript.index().scores().len();
+    let score_count = all_scores.min(SCORES_SHOWN);
     let mut scores = Vec::new();
     let mut diff = None;
     for number in 0..score_count {
@@ -104,6 +105,7 @@ fn whole<'a>(reading: &'a Reading, steps: Steps, comments: &'a Commented) -> Res
         strip,
         verdicts: reader.verdicts(None).map_err(failed)?,
         scores,
+        scores_left_out: all_scores - score_count,
         prompt,
         prompt_event: prompt_event.unwrap_or(0),
         diff,
