@@ -40,7 +40,8 @@ const TMP_BYTES_MAX: u64 = 256 << 20;
 /// Left alone, podman asks for as many processes and files as there can be, which not every machine lets it have.
 const ULIMITS: [&str; 4] = ["--ulimit", "nproc=16384:16384", "--ulimit", "nofile=1024:1024"];
 /// What root may do in an environment that needs it.
-const ROOT_CAPABILITIES: &str = "CHOWN,DAC_OVERRIDE,FOWNER,FSETID,KILL,SETGID,SETUID";
+const ROOT_CAPABILITIES: [&str; 7] =
+    ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"];
 
 /// Docker or podman, with the image of an environment.
 #[derive(Debug, Clone)]
@@ -253,7 +254,9 @@ impl Engine {
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let breaches = Arc::new(Breaches::default());
         let killer = (self.clone(), name.clone());
-        let watcher = watch::watch(None, spec, breaches.clone(), move || {
+        let process = self.process_file(&name);
+        let first = move || std::fs::read_to_string(&process).ok()?.trim().parse().ok();
+        let watcher = watch::watch(first, false, spec, breaches.clone(), move || {
             let _ = killer.0.command().args(["exec", &killer.1, "/bin/sh", "-c", "kill -9 -1"]).output();
         });
         let stdout = child.stdout.take();
@@ -291,10 +294,18 @@ impl Engine {
         }
     }
 
+    /// Where podman tells the number of a container's first process.
+    fn process_file(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.pid"))
+    }
+
     fn arguments(&self, command: &mut Command, spec: &CellSpec, name: &str, join: Option<&Cell>) {
         let settings = &spec.settings;
         command.args(["run", "--interactive", "--rm", "--log-driver", "none", "--name", name]);
         command.args(self.guard.labels());
+        if self.program == "podman" {
+            command.arg("--pidfile").arg(self.process_file(name));
+        }
         match join {
             Some(other) => _ = command.arg("--network").arg(format!("container:{}", other.name)),
             None if settings.network => _ = command.args(["--hostname", "sandbox"]),
@@ -303,7 +314,9 @@ impl Engine {
         let size = settings.disk_bytes.min(TMP_BYTES_MAX);
         command.args(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
         if settings.root {
-            command.args(["--user", "0:0", "--cap-add", ROOT_CAPABILITIES]);
+            command.args(["--user", "0:0"]);
+            // Docker takes one at a time.
+            command.args(ROOT_CAPABILITIES.iter().flat_map(|capability| ["--cap-add", capability]));
         } else {
             command.arg("--user").arg(format!("{0}:{0}", spec.uid)).arg("--read-only");
             if self.program == "podman" && !rustix::process::getuid().is_root() {

@@ -19,7 +19,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::fd::OwnedFd;
@@ -97,7 +97,7 @@ impl Cell {
         let mut command = Command::from(command);
         let failed = |problem: String| SandboxError::Start { problem };
         let info = memfd_create("ct-sandbox", MemfdFlags::CLOEXEC)
-            .and_then(|info| Ok((rustix::io::dup(&info)?, info)));
+            .and_then(|info| Ok((rustix::io::fcntl_dupfd_cloexec(&info, 3)?, info)));
         let (told, info) = info.map_err(|error| failed(error.to_string()))?;
         command.stdin(Stdio::piped()).stdout(told).stderr(Stdio::piped()).process_group(0);
         let mut child =
@@ -114,10 +114,16 @@ impl Cell {
         let mut killer = entering(&way, &token, spec.uid, group.as_deref(), &spec.settings);
         killer.args(["/bin/sh", "-c", "kill -9 -1"]);
         let killer = std::sync::Mutex::new(killer);
-        let watched = group.is_none().then_some(pid);
-        let watcher = watch::watch(watched, spec, breaches.clone(), move || {
-            let _ = killer.lock().map(|mut killer| killer.status());
-        });
+        let memory = group.is_none();
+        let watcher = watch::watch(
+            move || Some(pid),
+            memory,
+            spec,
+            breaches.clone(),
+            move || {
+                let _ = killer.lock().map(|mut killer| killer.status());
+            },
+        );
         Ok(Self {
             child,
             pidfd,
@@ -142,7 +148,7 @@ impl Cell {
         command.args(VARIABLES.map(|(name, value)| format!("{name}={value}")));
         let variables = self.settings.variables.iter().chain(&request.env);
         command.args(variables.map(|(name, value)| format!("{name}={value}")));
-        let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+        let shell = if Path::new(BASH).exists() { BASH } else { "/bin/sh" };
         command.args(request.argv.iter().map(|word| if word == SHELL { shell } else { word }));
         command.into()
     }
@@ -243,15 +249,41 @@ fn entering(
     command
 }
 
+/// What whoever started this process left open to it, beside the standard streams: no business of a sandbox. What this process
+/// opens itself is closed in those that it starts.
+static INHERITED: LazyLock<Vec<u32>> = LazyLock::new(|| {
+    const CLOSED_ON_EXEC: u32 = 0o2_000_000;
+    let numbers = std::fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| {
+        let number = entry.file_name().to_str()?.parse::<u32>().ok().filter(|number| *number > 2)?;
+        let info = std::fs::read_to_string(entry.path()).ok()?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+        (flags & CLOSED_ON_EXEC == 0).then_some(number)
+    });
+    numbers.collect()
+});
+
+const BASH: &str = "/bin/bash";
+
+/// Whether there is something open that only this shell can close: others know one digit.
+fn needs_bash() -> bool {
+    INHERITED.iter().any(|number| *number > 9)
+}
+
 /// A command that runs a program as a user, in a control group if there is one, with nothing of our environment but the
 /// search path; its arguments are to follow.
 fn as_user(uid: u32, group: Option<&Group>, program: &str) -> std::process::Command {
     // Each program on the way to the one that is wanted takes a millisecond of every command.
     let mut words: Vec<OsString> = Vec::new();
-    if let Some(group) = group {
-        let enter = r#"while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done; shift; exec "$@""#;
-        words.extend(["/bin/sh", "-c", enter, "sh"].map(OsString::from));
-        words.extend(group.doors().map(OsString::from));
+    if group.is_some() || !INHERITED.is_empty() {
+        let script = r#"while [ "$1" != -- ]; do
+            case $1 in /*) echo 0 >"$1" || exit 125 ;; *) eval "exec $1>&-" ;; esac; shift
+            done; shift; exec "$@""#;
+        let shell = if needs_bash() { BASH } else { "/bin/sh" };
+        words.extend([shell, "-c", script, "sh"].map(OsString::from));
+        words.extend(INHERITED.iter().map(|number| OsString::from(number.to_string())));
+        words.extend(group.iter().flat_map(|group| group.doors()).map(OsString::from));
         words.push("--".into());
     }
     // Groups are for root to enter; only then it becomes another.
@@ -354,6 +386,12 @@ pub(crate) async fn probe() -> Result<String, String> {
         if !Path::new(program).exists() {
             return Err(format!("{program} is missing (packages util-linux and coreutils)"));
         }
+    }
+    if needs_bash() && !Path::new(BASH).exists() {
+        let open = INHERITED.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        return Err(format!(
+            "files are left open to it ({open}) that only bash could close, which is missing"
+        ));
     }
     if let Some(problem) = filter::problem() {
         return Err(format!("the kernel takes no filter of system calls ({problem})"));

@@ -3,7 +3,9 @@
 //!
 //! It looks as often as the room left may be filled at the speed of memory, so that little is taken beyond a limit.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -30,9 +32,11 @@ struct Seen {
     rest: Duration,
 }
 
-/// Watches a cell. `first` is its first process, where memory is not bounded otherwise; `kill` ends the others.
+/// Watches a cell: its disk, and its memory where that is not bounded otherwise. `first` tells its first process, as soon as
+/// that is known; `kill` ends the others.
 pub(crate) fn watch(
-    first: Option<u32>,
+    first: impl Fn() -> Option<u32> + Send + Sync + 'static,
+    watch_memory: bool,
     spec: &CellSpec,
     breaches: Arc<Breaches>,
     kill: impl Fn() + Send + Sync + 'static,
@@ -40,7 +44,8 @@ pub(crate) fn watch(
     let settings = spec.settings.clone();
     let disk = Mutex::new(Disk::new(spec.bounded.clone(), settings.disk_bytes));
     let look = move || {
-        let (memory_room, memory_rest) = match first {
+        let first = first();
+        let (memory_room, memory_rest) = match first.filter(|_| watch_memory) {
             Some(first) => {
                 let started = Instant::now();
                 let room = settings.memory_bytes.checked_sub(memory(first, settings.memory_bytes));
@@ -48,7 +53,7 @@ pub(crate) fn watch(
             }
             None => (Some(u64::MAX), Duration::ZERO),
         };
-        let disk_room = disk.lock().unwrap_or_else(PoisonError::into_inner).room();
+        let disk_room = disk.lock().unwrap_or_else(PoisonError::into_inner).room(first);
         let hit = match (memory_room, disk_room) {
             (None, _) => Some(LimitHit::Memory),
             (_, None) => Some(LimitHit::Disk),
@@ -113,13 +118,16 @@ impl Disk {
 
     /// What they may still take; none when that is less than nothing. Counting many files takes long, so it is done now and
     /// then, and at once when more went from the disk around them than half of what was left.
-    fn room(&mut self) -> Option<u64> {
+    fn room(&mut self, first: Option<u32>) -> Option<u64> {
         let free = self.folders.first().and_then(|folder| rustix::fs::statvfs(folder).ok());
         let free = free.map_or(0, |free| free.f_bfree * free.f_frsize);
         let left = self.limit_bytes.saturating_sub(self.used_bytes);
         if Instant::now() >= self.due || self.free_bytes.saturating_sub(free) > left / 2 {
             let started = Instant::now();
             self.used_bytes = folders_bytes(&self.folders);
+            if let (Some(first), Some(folder)) = (first, self.folders.first()) {
+                self.used_bytes = self.used_bytes.saturating_add(nameless_bytes(first, folder));
+            }
             self.free_bytes = free;
             self.due = Instant::now() + started.elapsed() * REST;
         }
@@ -130,12 +138,8 @@ impl Disk {
 /// The memory that a cell takes, in bytes: of its processes and of its temporary file systems. What is shared is told apart
 /// only when all together it is more than `enough`, since that takes longer.
 fn memory(first: u32, enough: u64) -> u64 {
-    // The cell's own /proc lists its processes alone, which keeps a look cheap on a busy machine.
-    let root = PathBuf::from(format!("/proc/{first}/root"));
-    let Ok(entries) = fs::read_dir(root.join("proc")) else { return 0 };
-    let entries =
-        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
-    let processes: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let root = root(first);
+    let processes = processes(&root);
     let temporary = IN_MEMORY.iter().filter_map(|folder| rustix::fs::statvfs(root.join(folder)).ok());
     let temporary: u64 = temporary.map(|found| (found.f_blocks - found.f_bfree) * found.f_frsize).sum();
     let page = rustix::param::page_size() as u64;
@@ -156,6 +160,56 @@ fn memory(first: u32, enough: u64) -> u64 {
     temporary + own.sum::<u64>() * 1024
 }
 
+/// A cell's file system, as its first process sees it.
+fn root(first: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{first}/root"))
+}
+
+/// The folders of a cell's processes. Its own /proc lists them alone, which keeps a look cheap on a busy machine.
+fn processes(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root.join("proc")).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// What files take that have no name any more, on the disk of a folder, as long as a process has one open or mapped.
+fn nameless_bytes(first: u32, folder: &Path) -> u64 {
+    let Ok(disk) = fs::metadata(folder).map(|metadata| metadata.dev()) else { return 0 };
+    let mut files: HashMap<u64, u64> = HashMap::new();
+    let processes = processes(&root(first));
+    for process in &processes {
+        // Of those that are mapped alone nobody tells the size: no more than what is mapped, then.
+        let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+        for line in maps.lines().filter(|line| line.ends_with(" (deleted)")) {
+            if let Some((inode, bytes)) = mapped(line, disk) {
+                let known = files.entry(inode).or_default();
+                *known = known.saturating_add(bytes);
+            }
+        }
+    }
+    for process in &processes {
+        for entry in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
+            let Ok(metadata) = fs::metadata(entry.path()) else { continue };
+            if metadata.nlink() == 0 && metadata.dev() == disk && metadata.is_file() {
+                files.insert(metadata.ino(), metadata.blocks() * 512);
+            }
+        }
+    }
+    files.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+}
+
+/// The number of a mapped file of a disk, and how much of it is mapped.
+fn mapped(line: &str, disk: u64) -> Option<(u64, u64)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (begin, end) = fields.next()?.split_once('-')?;
+    let (major, minor) = fields.nth(2)?.split_once(':')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let here = rustix::fs::makedev(number(major)?, number(minor)?) == disk;
+    let inode = fields.next()?.parse().ok()?;
+    here.then_some((inode, hex(end)?.checked_sub(hex(begin)?)?))
+}
+
 /// What folders hold, in bytes on the disk; endlessly much when there are too many files to count, or some cannot be seen.
 pub(crate) fn folders_bytes(folders: &[PathBuf]) -> u64 {
     let (mut bytes, mut files) = (0, 0);
@@ -174,7 +228,7 @@ pub(crate) fn folders_bytes(folders: &[PathBuf]) -> u64 {
                 return u64::MAX;
             }
             let Ok(metadata) = entry.metadata() else { continue };
-            bytes += std::os::unix::fs::MetadataExt::blocks(&metadata) * 512;
+            bytes += metadata.blocks() * 512;
             if metadata.is_dir() {
                 waiting.push(entry.path());
             }

@@ -16,6 +16,7 @@ for_each_kind!(
     memory_that_is_shared,
     memory_in_temporary_files,
     files_with_holes,
+    files_without_names,
 );
 
 const LIMITS: &str =
@@ -165,4 +166,29 @@ async fn files_with_holes(kind: SandboxKind) {
     let target = tempfile::tempdir().expect("a folder");
     let copied = ended.copy_out(&target.path().join("copy"), 100 << 20).await;
     assert!(matches!(copied, Err(SandboxError::TooLarge { .. })), "{copied:?}");
+}
+
+/// What is open takes room, with a name or without.
+async fn files_without_names(kind: SandboxKind) {
+    let written = Written::new(&[("environment.toml", LIMITS)]);
+    let Some(host) = host(&written.environment(), kind).await else { return };
+    let fill = "import mmap, os, time\nkept = []\nfor n in range(40):\n f = open('f', 'w+b'); os.unlink('f')\n f.write(bytes(4 << 20)); f.flush()\n";
+    let open = format!("{fill} kept.append(f)\ntime.sleep(600)");
+    let mapped = format!("{fill} kept.append(mmap.mmap(f.fileno(), 4 << 20)); f.close()\ntime.sleep(600)");
+    for script in [open, mapped] {
+        // Docker does not tell where a container's processes are.
+        if kind == SandboxKind::Container && !host.describe().contains("podman") {
+            return;
+        }
+        let sandbox = start(&host).await;
+        let result = python(&sandbox, &script).await;
+        assert_eq!(result.limit_hit, Some(LimitHit::Disk), "{result:?}");
+        assert_eq!(out(&sandbox, "echo still here").await, "still here\n");
+        // A few are nobody's concern.
+        let few = script
+            .replace("range(40)", "range(2)")
+            .replace("time.sleep(600)", "time.sleep(0.5); print('fine')");
+        let result = python(&sandbox, &few).await;
+        assert_eq!((result.limit_hit, result.stdout.text().as_str()), (None, "fine\n"), "{result:?}");
+    }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use ct_environment::{HostOptions, SandboxKind};
 use ct_eval::model::{Model, ModelError, ModelName, ModelOptions};
 use ct_eval::{About, Destination, EvalError, EvalSpec, Limits, PolicyChoice, SampleSpec};
+use ct_log::write::WriteError;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -398,7 +399,16 @@ pub(super) fn failed(error: EvalError, destination: &Destination) -> CliError {
             Destination::Resume(path) => CliError::log(path, &error),
             Destination::Folder(_) => CliError::data("the log cannot be read").because(&error),
         },
-        EvalError::Write(error) => CliError::new(Kind::Io, "the log cannot be written").because(&error),
+        EvalError::Write(error) => {
+            let told = CliError::new(Kind::Io, "the log cannot be written").because(&error);
+            match error {
+                WriteError::Io { path, .. } if path.exists() => told.hint(format!(
+                    "what is finished is kept; go on with: ct run eval --resume {}",
+                    path.display()
+                )),
+                _ => told,
+            }
+        }
         EvalError::Internal(message) => CliError::internal(message),
     }
 }

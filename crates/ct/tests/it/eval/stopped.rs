@@ -177,3 +177,39 @@ fn a_second_ctrl_c_ends_at_once() {
     let log = only_log(&home);
     assert_eq!(samples(&log).len(), 1, "the log is whole");
 }
+
+#[test]
+fn a_log_that_finds_no_room_is_gone_on_with() {
+    let home = Home::new();
+    if !sandboxes_work(&home) {
+        return;
+    }
+    let arguments = [
+        "--policy",
+        "scripted",
+        "-p",
+        "command=seq 3000; echo hello > greeting.txt",
+        "-e",
+        "tiny",
+        "-t",
+        "greet",
+    ];
+    let more = ["--epochs", "8", "--max-samples", "2", "--no-upload", "--format", "json"];
+    let ct = command(&home, &[&arguments[..], &more].concat());
+    // A limit on the size of files is what a full disk is to a writer. Without the trap it would end the process.
+    let mut full = Command::new("bash");
+    full.args(["-c", "trap '' XFSZ; ulimit -S -f 40; exec \"$@\"", "bash"])
+        .arg(ct.get_program())
+        .args(ct.get_args());
+    full.env_clear().envs(ct.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = full.current_dir(ct.get_current_dir().unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let log = only_log(&home);
+    let hint = format!("--resume logs/{}", log.file_name().unwrap().to_str().unwrap());
+    assert!(said.contains("the log cannot be written") && said.contains(&hint), "{said}");
+    let before = samples(&log);
+    assert!((1..8).contains(&before.len()), "{said}");
+    let summary =
+        done(&run(&home, &["--resume", log.to_str().unwrap(), "--no-upload", "--format", "json"]), 0);
+    assert_eq!((&summary["completed"], &summary["main"]["passed"]), (&json!(8), &json!(8)), "{summary}");
+}
