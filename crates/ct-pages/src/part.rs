@@ -232,7 +232,7 @@ fn head(path: &str, query: &Query, class: &str, sorts: &[Sort], are_texts: bool)
     html! {
         th class=(class) scope="col" aria-sort=[aria] {
             @for (number, sort) in sorts.iter().enumerate() {
-                @if number > 0 { span.faint aria-hidden="true" { " · " } }
+                @if number > 0 { span aria-hidden="true" { " · " } }
                 (sort.link(path, query, are_texts))
             }
         }
