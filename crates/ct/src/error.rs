@@ -361,9 +361,14 @@ impl From<ClientError> for CliError {
             ClientError::Address { .. } => {
                 (Kind::Usage, Some("addresses look like https://viewer.example".to_owned()))
             }
-            ClientError::TokenNeeded { server } | ClientError::Unauthorized { server, .. } => {
+            ClientError::TokenNeeded { server } => {
                 (Kind::Auth, Some(format!("sign in with: ct login --url {server}")))
             }
+            // One in a variable comes before any login.
+            ClientError::Unauthorized { server, .. } => (
+                Kind::Auth,
+                Some(format!("ct status tells where the token comes from; sign in with: ct login --url {server}")),
+            ),
             ClientError::Forbidden { .. } => {
                 (Kind::Auth, Some("sign in as someone who may: ct login; ct status tells who you are".to_owned()))
             }
