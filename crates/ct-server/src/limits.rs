@@ -75,12 +75,12 @@ pub(crate) const STREAM_PIECES: usize = 4;
 pub(crate) const STREAM_PIECE_BYTES: usize = 128 << 10;
 /// How long the next bytes of an upload may take to arrive.
 pub(crate) const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of an upload that are handed on at a time, or somewhat more.
-pub(crate) const BODY_BATCH_BYTES: usize = 256 << 10;
+/// Bytes of an upload that are handed on at a time, or somewhat more. With fewer, waking threads takes its time.
+pub(crate) const BODY_BATCH_BYTES: usize = 1 << 20;
 /// How long is waited for them.
 pub(crate) const BODY_BATCH_WAIT: Duration = Duration::from_millis(5);
 /// How many times as many wait to be written.
-pub(crate) const BODY_BATCHES: usize = 4;
+pub(crate) const BODY_BATCHES: usize = 2;
 /// Bytes of a refused upload that are still taken, so that its sender gets to read why.
 pub(crate) const REFUSED_BYTES_MAX: u64 = 64 << 20;
 /// For how long they are taken.
