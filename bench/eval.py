@@ -22,7 +22,7 @@ CT = os.environ.get("CT_BINARY", str(TARGET / "release" / "ct"))
 SMOKE = "--smoke" in sys.argv
 WORK = ROOT / "target" / ("bench-eval-smoke" if SMOKE else "bench-eval")
 BARE = os.environ.get("BARE_BINARY", str(TARGET / "release" / "examples" / "bare"))
-ACTIONS, PARALLEL, FEW, MANY, ROUNDS = (5, 6, 2, 6, 1) if SMOKE else (200, 100, 50, 1000, 3)
+ACTIONS, PARALLEL, FEW, MANY, ROUNDS = (5, 6, 2, 6, 1) if SMOKE else (200, 100, 50, 1000, 7)
 # What an agent does: it looks, reads, writes, computes.
 COMMANDS = ["ls -la /usr/share", "grep -rl license /usr/share/doc --include=copyright -m1 | head -20", "echo note >>notes.txt; wc notes.txt",
             "python3 -c 'print(sum(range(2000000)))'", "python3 -c 'import json, sys; print(json.dumps(dict.fromkeys(range(1000))))' | wc -c"]
