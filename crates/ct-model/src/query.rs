@@ -91,6 +91,11 @@ pub struct ChoiceError {
 
 macro_rules! words {
     ($name:ident: $($variant:ident = $word:literal),+) => {
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(self.as_str())
@@ -403,46 +408,20 @@ mod tests {
 
     #[test]
     fn words_are_read_as_they_are_written() {
-        for status in [
-            RunStatus::Started,
-            RunStatus::Success,
-            RunStatus::Cancelled,
-            RunStatus::Error,
-            RunStatus::Unknown,
-        ] {
-            assert_eq!(RunStatus::from_log(status.as_str()), status);
+        for status in RunStatus::ALL {
+            assert_eq!(RunStatus::from_log(status.as_str()), *status);
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }
-        for outcome in [Outcome::Pass, Outcome::Fail, Outcome::Unscored] {
-            assert_eq!(outcome.as_str().parse(), Ok(outcome));
+        for outcome in Outcome::ALL {
+            assert_eq!(outcome.as_str().parse(), Ok(*outcome));
             assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
         }
-        for sort in [
-            RunSort::Created,
-            RunSort::Name,
-            RunSort::Policy,
-            RunSort::TaskSet,
-            RunSort::Status,
-            RunSort::Cost,
-            RunSort::Trajectories,
-            RunSort::MainRate,
-        ] {
-            assert_eq!(sort.as_str().parse(), Ok(sort));
+        for sort in RunSort::ALL {
+            assert_eq!(sort.as_str().parse(), Ok(*sort));
             assert_eq!(serde_json::to_value(sort).unwrap(), sort.as_str());
         }
-        for sort in [
-            TrajectorySort::Created,
-            TrajectorySort::Started,
-            TrajectorySort::Suspicion,
-            TrajectorySort::Actions,
-            TrajectorySort::Duration,
-            TrajectorySort::Cost,
-            TrajectorySort::Environment,
-            TrajectorySort::MainTask,
-            TrajectorySort::SideTask,
-            TrajectorySort::Policy,
-        ] {
-            assert_eq!(sort.as_str().parse(), Ok(sort));
+        for sort in TrajectorySort::ALL {
+            assert_eq!(sort.as_str().parse(), Ok(*sort));
             assert_eq!(serde_json::to_value(sort).unwrap(), sort.as_str());
         }
         assert_eq!(RunStatus::from_log("paused"), RunStatus::Unknown);

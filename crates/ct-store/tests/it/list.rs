@@ -114,18 +114,7 @@ fn run_query() -> impl Strategy<Value = RunQuery> {
     let rest = (sometimes(outcomes()), sometimes(outcomes()), status, any::<bool>());
     let name = sometimes(prop::option::of(select(&["ÄRGER", "a", "%", "_", "T", ""][..])));
     let times = (sometimes(prop::option::of(0i64..12)), sometimes(prop::option::of(0i64..12)));
-    let sort = select(
-        &[
-            RunSort::Created,
-            RunSort::Name,
-            RunSort::Policy,
-            RunSort::TaskSet,
-            RunSort::Status,
-            RunSort::Cost,
-            RunSort::Trajectories,
-            RunSort::MainRate,
-        ][..],
-    );
+    let sort = select(RunSort::ALL);
     (paths, words, rest, name, times, (sort, any::<bool>())).prop_map(
         |(paths, words, rest, name, times, sort)| RunQuery {
             environment: paths.0,
@@ -372,8 +361,8 @@ fn trajectory_query() -> impl Strategy<Value = TrajectoryQuery> {
         sometimes(any::<Option<bool>>()),
         any::<bool>(),
     );
-    (own, of_run, ends, select(SORTS), any::<bool>()).prop_map(|(own, of_run, ends, sort, descending)| {
-        TrajectoryQuery {
+    (own, of_run, ends, select(TrajectorySort::ALL), any::<bool>()).prop_map(
+        |(own, of_run, ends, sort, descending)| TrajectoryQuery {
             environment: own.0,
             main_task: own.1,
             side_task: own.2,
@@ -394,8 +383,8 @@ fn trajectory_query() -> impl Strategy<Value = TrajectoryQuery> {
             sort,
             descending,
             ..TrajectoryQuery::default()
-        }
-    })
+        },
+    )
 }
 
 fn trajectory_matches(query: &TrajectoryQuery, document: &TrajectoryDocument, run: &RunRecord) -> bool {
@@ -426,19 +415,6 @@ fn trajectory_matches(query: &TrajectoryQuery, document: &TrajectoryDocument, ru
         && query.errored.is_none_or(|errored| errored == document.error.is_some())
         && query.run_id.as_ref().is_none_or(|run| document.run_id.as_ref() == Some(run))
 }
-
-const SORTS: &[TrajectorySort] = &[
-    TrajectorySort::Created,
-    TrajectorySort::Started,
-    TrajectorySort::Suspicion,
-    TrajectorySort::Actions,
-    TrajectorySort::Duration,
-    TrajectorySort::Cost,
-    TrajectorySort::Environment,
-    TrajectorySort::MainTask,
-    TrajectorySort::SideTask,
-    TrajectorySort::Policy,
-];
 
 #[derive(PartialEq, PartialOrd)]
 enum Key {
